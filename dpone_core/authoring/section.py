@@ -1,0 +1,11 @@
+"""The closed, strict, frozen shape every authored section shares: nothing unknown passes, nothing is coerced."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """Root of all authored models. Scalars are never coerced: a string boolean or a float integer is an error."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -1,0 +1,72 @@
+"""What a connector declares about itself. Undeclared = unknown = refused; conformance proves every declared trait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
+
+
+class ConnectorType(StrEnum):
+    MSSQL = "mssql"
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
+    CLICKHOUSE = "clickhouse"
+    SQLITE = "sqlite"
+    DUCKDB = "duckdb"
+    FILES = "files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTraits:
+    """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source."""
+
+    reader: str
+    metric_probe: bool
+    statements: bool
+    incremental: bool
+    formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finaliser:
+    """How one strategy becomes visible: what a concurrent reader may see, and what a lost answer allows.
+
+    `assumes` lists what the plan takes for granted offline and the run's preflight checks before extraction.
+    """
+
+    strategy: StrategyMode
+    name: str
+    atomic_for: str
+    delivery: str
+    retry_after_unknown: RetryClassification
+    assumes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkTraits:
+    """`identifier_limit_bytes` bounds staging names; `memory_limit_bytes` is set on every session and shown by plan."""
+
+    load_path: LoadPath
+    finalisers: tuple[Finaliser, ...]
+    metric_probe: bool
+    control_tables: bool
+    identifier_limit_bytes: int
+    memory_limit_bytes: int
+    default_schema: str
+    statements: bool = True
+
+    def finaliser_for(self, strategy: StrategyMode) -> Finaliser | None:
+        return next((finaliser for finaliser in self.finalisers if finaliser.strategy is strategy), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorDescriptor:
+    """`extra` is the optional dependency set that brings the driver; `sql_dialect` is sqlglot's name, if SQL at all."""
+
+    type: ConnectorType
+    sql_dialect: str | None
+    extra: str
+    source: SourceTraits | None = None
+    sink: SinkTraits | None = None

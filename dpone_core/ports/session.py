@@ -1,0 +1,27 @@
+"""The bundles of capabilities a session hands down. An absent capability is None and was decided at planning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpone_core.ports.control import ControlTables
+from dpone_core.ports.metrics import MetricProbe
+from dpone_core.ports.sink import StagedLoadPort, TargetPort
+from dpone_core.ports.source import SourcePort
+from dpone_core.ports.statements import StatementPort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePorts:
+    source: SourcePort
+    metrics: MetricProbe | None
+    statements: StatementPort | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPorts:
+    staged: StagedLoadPort
+    target: TargetPort
+    metrics: MetricProbe | None
+    control: ControlTables | None
+    statements: StatementPort | None

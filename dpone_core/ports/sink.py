@@ -1,0 +1,127 @@
+"""Publishing rows through run-scoped staging: the StagedLoadPort of S1.
+
+The commit boundary is `finalize` and nothing else: before it the target is untouched, after it the target holds the
+staged rows. Names of staging, shadow and backup objects carry the run id and are never read by another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_config import PhysicalDesign, TableName
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageColumns:
+    """Load-constant technical columns (name -> text value) and the deterministic row id.
+
+    Timestamps are ISO 8601 UTC text, ids text. With `row_id_columns` the sink computes, in its own SQL,
+    `__dpone__row_id` = lower-case hex sha256 over the canonical JSON of
+    `{"key":{col:val},"source_schema":..,"source_table":..,"source_type":..}` (Facts 4.4).
+    """
+
+    constants: Mapping[str, str] = field(default_factory=dict)
+    row_id_columns: tuple[str, ...] = ()
+    source_type: str = ""
+    source_schema: str = ""
+    source_table: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRequest:
+    """`schema` holds the payload's columns; staging adds the lineage columns, the target never gets them."""
+
+    identity: LoadIdentity
+    target: TableName
+    staging_schema: str | None
+    schema: TableSchema
+    strategy: StrategyMode
+    physical_design: PhysicalDesign
+    lineage: LineageColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedHandle:
+    """A staging dataset of one load. `staged_rows` is counted in the sink, never taken from what a client claims."""
+
+    request: StageRequest
+    table: TableName
+    payload_schema: TableSchema
+    staged_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageProjection:
+    """What the projection was observed to hold: column names and the number of rows carrying this load's values."""
+
+    columns: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeResult:
+    """Rows as the sink counted them: `inserted` by this load, `updated` in place, `total` in the target after it."""
+
+    finaliser: str
+    inserted_rows: int
+    updated_rows: int
+    total_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """An object a dead run left behind; reported, never read."""
+
+    table: TableName
+    role: str
+
+
+class StagedLoadPort(Protocol):
+    def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
+        """Creates run-scoped staging and writes every batch; on any error drops what it created.
+
+        Raises ConnectorError `staged_row_count_mismatch` when the sink's count differs from rows sent.
+        """
+        ...
+
+    def project_lineage(self, handle: StagedHandle) -> LineageProjection:
+        """Reads back, from the staged rows themselves, which lineage columns hold this load's values."""
+        ...
+
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        """THE commit boundary. Atomic for readers as the finaliser declares. A lost answer is settled by the load
+        marker; if that is impossible too it raises CommitOutcomeUnknownError."""
+        ...
+
+    def cleanup(self, handle: StagedHandle) -> None:
+        """Drops staging, shadow and backup of this load, before or after finalize; idempotent; never the target."""
+        ...
+
+
+class TargetPort(Protocol):
+    def describe_target(self, table: TableName) -> TableSchema | None:
+        """Schema of the existing target, None when absent; framework columns included."""
+        ...
+
+    def preflight(self, request: StageRequest) -> None:
+        """Checks the finaliser's assumptions on scratch objects and the physical design against an existing target.
+
+        Raises ConnectorError `finaliser_assumption_failed` or `physical_design_mismatch`; mutates nothing.
+        """
+        ...
+
+    def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        """Adds the named nullable columns to an existing target (`schema_evolution: add_columns`)."""
+        ...
+
+    def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
+        """Staging, shadow and backup objects of any load of this target that still exist."""
+        ...

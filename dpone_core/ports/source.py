@@ -1,0 +1,76 @@
+"""Reading a source: describe the result, then stream it once as Arrow batches.
+
+A source is opened by `wiring`, one session per resolved connection, and is not thread safe; a stream may be pulled
+from one other thread. Driver errors leave as ConnectorError with a stable code, driver text only in `__cause__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from dpone_core.model.load_config import TableName
+from dpone_core.model.sql import SqlText
+from dpone_core.model.table_schema import TableSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorWindow:
+    """`lower` (inclusive unless `lower_exclusive`) to `upper` (inclusive), both as text of the cursor's own type.
+
+    Text is `str()` of integers and ISO 8601 of times, as `read_cursor_bounds` returns it. None = unbounded.
+    """
+
+    column: str
+    lower: str | None = None
+    lower_exclusive: bool = False
+    upper: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractRequest:
+    """What to read: exactly one of table, query, path; token values are bound as parameters of the query."""
+
+    table: TableName | None = None
+    query: SqlText | None = None
+    token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    path: str | None = None
+    format: str | None = None
+    window: CursorWindow | None = None
+
+
+class BatchStream(Protocol):
+    """One pass over the result. `schema` is what describe() promised; batches carry exactly its columns in order."""
+
+    @property
+    def schema(self) -> TableSchema: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """At most 65,536 rows each; memory stays bounded by the batch whatever the result size."""
+        ...
+
+    def close(self) -> None:
+        """Idempotent; safe before, during and after iteration."""
+        ...
+
+
+class SourcePort(Protocol):
+    def describe(self, request: ExtractRequest) -> TableSchema:
+        """Schema of the result without reading its rows; unsupported columns are reported as such, not raised.
+
+        Raises ConnectorError `source_object_not_found` for an absent table or file.
+        """
+        ...
+
+    def open_stream(self, request: ExtractRequest, schema: TableSchema) -> BatchStream:
+        """Starts reading, cast exactly to `schema` (from describe); a value that does not fit raises
+        ConnectorError `source_value_out_of_range` naming the column, never a wrapped value."""
+        ...
+
+    def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
+        """The greatest non-null cursor value right now, as text; None for an empty result."""
+        ...
