@@ -100,10 +100,7 @@ def authored_path(loc: Sequence[PathPart], value: object) -> tuple[PathPart, ...
     node: object = value
     for index, part in enumerate(loc):
         last = index == len(loc) - 1
-        if isinstance(node, Mapping) and isinstance(part, str) and part in node:
-            node = node[part]
-            kept.append(part)
-        elif isinstance(node, Sequence) and not isinstance(node, str) and isinstance(part, int) and part < len(node):
+        if (isinstance(node, Mapping) and isinstance(part, str) and part in node) or (isinstance(node, Sequence) and not isinstance(node, str) and isinstance(part, int) and part < len(node)):
             node = node[part]
             kept.append(part)
         elif last and isinstance(node, Mapping) and isinstance(part, str):
