@@ -1,0 +1,309 @@
+"""`quality`: gates, the deprecated `mode` + `checks` input, acceptance; the one statement of their authoring rules.
+
+Each gate and check type has its own closed field set, so a misspelt or foreign field is an error and never changes
+what is judged. Sources: S1 "Quality gates", Facts 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Final, Literal, NoReturn
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from dpone_core.authoring.acceptance import NOT_BLANK, AcceptanceSection
+from dpone_core.authoring.section import Section
+from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, UNKNOWN_VALUE, WRONG_TYPE, PathPart
+from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, HashMode, Severity, ToleranceMode
+
+MAX_EXACT_NUMBER: Final = 2**53 - 1
+
+
+def _not_null(value: object) -> object:
+    if value is None:
+        raise PydanticCustomError(WRONG_TYPE, "expected a value, not null")
+    return value
+
+
+def _refuse(loc: tuple[PathPart, ...], code: str, message: str, fix: str) -> NoReturn:
+    """Raises at a place below the model being validated; pydantic puts that model's own path in front."""
+    error = PydanticCustomError(code, "{sentence}", {"sentence": message, "fix": fix})
+    raise ValidationError.from_exception_data("quality", [InitErrorDetails(type=error, loc=loc, input=None)])
+
+
+Text = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
+RowLimit = Annotated[int, Field(ge=0, le=MAX_EXACT_NUMBER)]
+ToleranceNumber = Annotated[float, Field(ge=0, le=MAX_EXACT_NUMBER, allow_inf_nan=False)]
+JudgedSide = Literal["source", "target"]
+
+
+class QualityMode(StrEnum):
+    """Default severity of deprecated checks: `fail` is error, `warn` is warning."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
+class ToleranceSection(Section):
+    """How far source and target row counts may be apart."""
+
+    mode: ToleranceMode = ToleranceMode.ABSOLUTE
+    """`absolute` counts rows, `pct` is percent of the source rows (rounded down to whole rows)."""
+    value: ToleranceNumber
+    """Allowed difference in the unit of `mode`."""
+
+
+class _Gate(Section):
+    severity: Severity = Severity.ERROR
+    """`error` blocks the load, `warning` is only reported."""
+
+
+class RowCountGate(_Gate):
+    """Compares the rows read from the source with the rows of this load at the target."""
+
+    type: Literal["row_count_reconciliation"]
+    """Gate type."""
+    id: Text = "row_count_reconciliation"
+    """Name in reports, unique in the policy."""
+    tolerance: ToleranceSection = ToleranceSection(value=0.0)
+    """Allowed difference; none unless given."""
+
+
+class MinRowsGate(_Gate):
+    """Demands a minimum number of rows on one side."""
+
+    type: Literal["min_rows"]
+    """Gate type."""
+    id: Text = "min_rows"
+    """Name in reports, unique in the policy."""
+    side: JudgedSide = "target"
+    """Which rows are counted; `target` means the rows of this load."""
+    threshold: RowLimit
+    """Smallest accepted number of rows; never defaulted."""
+
+
+class TypedHashGate(_Gate):
+    """Compares typed row hashes of source and target."""
+
+    type: Literal["typed_hash_reconciliation"]
+    """Gate type."""
+    id: Text = "typed_hash_reconciliation"
+    """Name in reports, unique in the policy."""
+    mode: HashMode = HashMode.FULL
+    """`full` hashes every row, `sample` a key-selected part."""
+
+
+class CustomSqlGate(_Gate):
+    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+
+    type: Literal["custom_sql"]
+    """Gate type."""
+    id: Text = "custom_sql"
+    """Name in reports, unique in the policy."""
+    side: JudgedSide = "target"
+    """Dataset the statement would run against."""
+    sql: Text
+    """Statement text; only its hash enters fingerprints and evidence."""
+
+
+class _DeclaredGate(_Gate):
+    side: JudgedSide = "target"
+    """Dataset the gate would judge."""
+
+
+class NotNullGate(_DeclaredGate):
+    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+
+    type: Literal["not_null"]
+    """Gate type."""
+    id: Text = "not_null"
+    """Name in reports, unique in the policy."""
+
+
+class UniqueGate(_DeclaredGate):
+    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+
+    type: Literal["unique"]
+    """Gate type."""
+    id: Text = "unique"
+    """Name in reports, unique in the policy."""
+
+
+class FreshnessGate(_DeclaredGate):
+    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+
+    type: Literal["freshness"]
+    """Gate type."""
+    id: Text = "freshness"
+    """Name in reports, unique in the policy."""
+
+
+class AcceptedValuesGate(_DeclaredGate):
+    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+
+    type: Literal["accepted_values"]
+    """Gate type."""
+    id: Text = "accepted_values"
+    """Name in reports, unique in the policy."""
+
+
+GateSection = Annotated[
+    RowCountGate
+    | MinRowsGate
+    | TypedHashGate
+    | CustomSqlGate
+    | NotNullGate
+    | UniqueGate
+    | FreshnessGate
+    | AcceptedValuesGate,
+    Field(discriminator="type"),
+]
+
+
+class _Check(Section):
+    severity: Annotated[Severity | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(
+        default_factory=lambda: None
+    )
+    """Overrides the default that `quality.mode` gives."""
+
+
+class MinRowsCheck(_Check):
+    """Deprecated form of the min_rows gate."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["threshold"]}, {"required": ["value"]}]},
+    )
+
+    type: Literal["min_rows"]
+    """Check type."""
+    id: Text = "min_rows"
+    """Name in reports, unique in the policy."""
+    side: JudgedSide = "target"
+    """Which rows are counted; `target` means the rows of this load."""
+    threshold: Annotated[RowLimit | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(
+        default_factory=lambda: None
+    )
+    """Smallest accepted number of rows."""
+    value: Annotated[RowLimit | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(default_factory=lambda: None)
+    """Alias of `threshold`; both must agree when both stand."""
+
+    @model_validator(mode="after")
+    def _aliases_agree(self) -> MinRowsCheck:
+        if self.threshold is None and self.value is None:
+            _refuse(("threshold",), MISSING_FIELD, "required field 'threshold' is missing", "add 'threshold'")
+        if self.threshold is not None and self.value is not None and self.threshold != self.value:
+            _refuse(("value",), CONFLICT, "'threshold' and 'value' differ", "keep 'threshold' and remove 'value'")
+        return self
+
+    @property
+    def minimum_rows(self) -> int:
+        return next(limit for limit in (self.threshold, self.value) if limit is not None)
+
+
+class SourceTargetCountCheck(_Check):
+    """Deprecated form of the row_count_reconciliation gate with a percent tolerance."""
+
+    type: Literal["source_target_count"]
+    """Check type."""
+    id: Text = "row_count_reconciliation"
+    """Name in reports, unique in the policy."""
+    tolerance_pct: ToleranceNumber = 0.0
+    """Allowed difference in percent of the source rows."""
+
+
+class UnknownCheck(Section):
+    """A check dpone does not know: kept under mode warn as skipped evidence, never executed."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Text
+    """Check type of another provider."""
+    id: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(default_factory=lambda: None)
+    """Name in reports, unique in the policy; the type unless given."""
+
+    @property
+    def name(self) -> str:
+        return self.id or self.type
+
+
+def _check_tag(value: object) -> str | None:
+    kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
+    if kind in ("min_rows", "source_target_count"):
+        return str(kind)
+    return "unknown" if isinstance(value, (Mapping, UnknownCheck)) else None
+
+
+CheckSection = Annotated[
+    Annotated[MinRowsCheck, Tag("min_rows")]
+    | Annotated[SourceTargetCountCheck, Tag("source_target_count")]
+    | Annotated[UnknownCheck, Tag("unknown")],
+    Discriminator(_check_tag, custom_error_type=WRONG_TYPE, custom_error_message="expected a mapping with a 'type'"),
+]
+
+
+class QualitySection(Section):
+    """What must be true of a load before it counts as successful."""
+
+    gates: tuple[GateSection, ...] = ()
+    """Gates in the order they are judged."""
+    mode: QualityMode = QualityMode.FAIL
+    """Deprecated: default severity of `checks`; give each gate its own severity instead."""
+    checks: tuple[CheckSection, ...] = ()
+    """Deprecated: older form of gates; author `gates` instead."""
+    acceptance: AcceptanceSection = AcceptanceSection(enabled=False)
+    """Acceptance metrics; absent means disabled."""
+
+    @field_validator("gates")
+    @classmethod
+    def _gate_ids_are_unique(cls, gates: tuple[GateSection, ...]) -> tuple[GateSection, ...]:
+        _refuse_repeated_ids([((index, "id"), gate.id) for index, gate in enumerate(gates)])
+        return gates
+
+    @model_validator(mode="after")
+    def _compatibility_input_is_unambiguous(self) -> QualitySection:
+        if "mode" in self.model_fields_set and "checks" not in self.model_fields_set:
+            _refuse(
+                ("mode",), CONFLICT, "'mode' has no effect without 'checks'", "remove 'mode'; gates carry 'severity'"
+            )
+        if self.mode is QualityMode.FAIL and self.gates and self.checks:
+            _refuse(("checks",), CONFLICT, "'gates' and leftover 'checks' exclude each other", "migrate the checks")
+        for index, check in enumerate(self.checks):
+            if isinstance(check, UnknownCheck):
+                _refuse_unexecuted(index, check, self.mode)
+        ids: list[tuple[tuple[PathPart, ...], str]] = [(("gates",), gate.id) for gate in self.gates]
+        for index, check in enumerate(self.checks):
+            ids.append((("checks", index, "id"), check.name if isinstance(check, UnknownCheck) else check.id))
+        _refuse_repeated_ids(ids)
+        return self
+
+
+def _refuse_unexecuted(index: int, check: UnknownCheck, mode: QualityMode) -> None:
+    if check.type in EXECUTABLE_GATE_TYPES:
+        _refuse(("checks", index, "type"), UNKNOWN_VALUE, "this type is a gate, not a check", "author it under 'gates'")
+    if mode is QualityMode.FAIL:
+        _refuse(
+            ("checks", index, "type"),
+            UNKNOWN_VALUE,
+            "unknown check type under mode fail",
+            "use min_rows or source_target_count, or author a gate",
+        )
+
+
+def _refuse_repeated_ids(ids: list[tuple[tuple[PathPart, ...], str]]) -> None:
+    seen: set[str] = set()
+    for loc, identifier in ids:
+        if identifier in seen:
+            _refuse(loc, CONFLICT, "this id is used by an earlier gate", "give each gate an id of its own")
+        seen.add(identifier)
