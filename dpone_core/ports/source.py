@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorWindow:
-    """`lower` (inclusive unless `lower_exclusive`) to `upper` (inclusive), both as text of the cursor's own type.
+    """Half-open: `lower <= value < upper`, both as text of the cursor's own type; None = unbounded.
 
-    Text is `str()` of integers and ISO 8601 of times, as `read_cursor_bounds` returns it. None = unbounded.
+    Text is `str()` of integers and decimals, ISO 8601 of dates and times, as `cursor_maximum` returns it. A NULL
+    cursor value lies in no window.
     """
 
     column: str
     lower: str | None = None
-    lower_exclusive: bool = False
     upper: str | None = None
 
 
