@@ -1,0 +1,193 @@
+"""Durable audit of loads and their steps in the sink: `__dpone__loads` and `__dpone__load_steps`.
+
+Written once against `ports.control`. Columns and statuses: Facts 4.1 and 4.2. `error_message` holds a stable code,
+never an exception's text. A `started` row stands before any mutation; later rows of the same load supersede it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from dpone_core.evidence.throughput import step_throughput
+from dpone_core.model.fingerprint import canonical_json
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.ports.control import (
+    ControlColumn,
+    ControlColumnKind,
+    ControlRow,
+    ControlTable,
+    ControlTables,
+    ControlValue,
+)
+
+_TEXT: Final = ControlColumnKind.TEXT
+_INTEGER: Final = ControlColumnKind.INTEGER
+_TIME: Final = ControlColumnKind.TIMESTAMP
+VERSION_COLUMN: Final = "__dpone__loaded_at"
+
+
+class LoadStatus(StrEnum):
+    STARTED = "started"
+    STAGED = "staged"
+    COMMITTED = "committed"
+    FAILED = "failed"
+
+
+class StepOutcome(StrEnum):
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+def loads_table(schema: str) -> ControlTable:
+    return ControlTable(
+        schema=schema,
+        name="__dpone__loads",
+        columns=(
+            ControlColumn(name="run_id", kind=_TEXT, nullable=False),
+            ControlColumn(name="load_id", kind=_TEXT, nullable=False),
+            ControlColumn(name="status", kind=_TEXT, nullable=False),
+            *(
+                ControlColumn(name=name, kind=_TEXT)
+                for name in (
+                    "process_name",
+                    "source_schema",
+                    "source_table",
+                    "target_schema",
+                    "target_table",
+                    "strategy",
+                )
+            ),
+            *(
+                ControlColumn(name=name, kind=_TIME)
+                for name in ("started_at", "staged_at", "committed_at", "failed_at")
+            ),
+            *(
+                ControlColumn(name=name, kind=_INTEGER)
+                for name in ("extracted_rows", "staged_rows", "inserted_rows", "updated_rows", "loaded_rows")
+            ),
+            ControlColumn(name="error_message", kind=_TEXT),
+            ControlColumn(name="artifact_uri", kind=_TEXT),
+            ControlColumn(name=VERSION_COLUMN, kind=_TIME, nullable=False),
+        ),
+        key=("load_id",),
+        version_column=VERSION_COLUMN,
+    )
+
+
+def steps_table(schema: str) -> ControlTable:
+    return ControlTable(
+        schema=schema,
+        name="__dpone__load_steps",
+        columns=(
+            *(
+                ControlColumn(name=name, kind=_TEXT, nullable=False)
+                for name in ("run_id", "load_id", "step_id", "phase", "kind", "status")
+            ),
+            ControlColumn(name="started_at", kind=_TIME, nullable=False),
+            ControlColumn(name="finished_at", kind=_TIME),
+            ControlColumn(name="error_message", kind=_TEXT),
+            ControlColumn(name="details_json", kind=_TEXT),
+            ControlColumn(name=VERSION_COLUMN, kind=_TIME, nullable=False),
+        ),
+        key=("load_id", "phase", "step_id", "started_at"),
+        version_column=VERSION_COLUMN,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStep:
+    """One step of one load. `details` holds counters, names and hashes only; `error_code` is a stable code."""
+
+    step_id: str
+    phase: str
+    kind: str
+    status: StepOutcome
+    started_at: datetime
+    finished_at: datetime
+    details: Mapping[str, object] = field(default_factory=dict)
+    error_code: str | None = None
+
+    @property
+    def duration_seconds(self) -> float:
+        return (self.finished_at - self.started_at).total_seconds()
+
+    @property
+    def published_details(self) -> dict[str, object]:
+        """`details` plus throughput when a finished step reports a row or byte counter."""
+        rates = step_throughput(self.details, self.duration_seconds) if self.status is not StepOutcome.RUNNING else None
+        return {**self.details, "throughput": rates} if rates is not None else dict(self.details)
+
+    def as_json(self, identity: LoadIdentity) -> dict[str, object]:
+        return {
+            "run_id": identity.run_id,
+            "load_id": identity.load_id,
+            "step_id": self.step_id,
+            "phase": self.phase,
+            "kind": self.kind,
+            "status": self.status.value,
+            "started_at": utc_text(self.started_at),
+            "finished_at": utc_text(self.finished_at),
+            "duration_seconds": round(self.duration_seconds, 6),
+            "error_message": self.error_code,
+            "details_json": self.published_details,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditTrail:
+    """Writes both tables. `open()` must return before the first mutation of the load."""
+
+    control: ControlTables
+    schema: str
+
+    def open(self) -> None:
+        self.control.ensure(loads_table(self.schema))
+        self.control.ensure(steps_table(self.schema))
+
+    def record_load(self, identity: LoadIdentity, status: LoadStatus, row: ControlRow, at: datetime) -> None:
+        """`row` repeats what is known of the load so far: each status supersedes the row before it."""
+        written: dict[str, ControlValue] = {
+            **row,
+            "run_id": identity.run_id,
+            "load_id": identity.load_id,
+            "status": status.value,
+            VERSION_COLUMN: at,
+        }
+        self.control.upsert(loads_table(self.schema), (written,))
+
+    def record_step(self, identity: LoadIdentity, step: LoadStep) -> None:
+        self.control.upsert(
+            steps_table(self.schema),
+            (
+                {
+                    "run_id": identity.run_id,
+                    "load_id": identity.load_id,
+                    "step_id": step.step_id,
+                    "phase": step.phase,
+                    "kind": step.kind,
+                    "status": step.status.value,
+                    "started_at": step.started_at,
+                    "finished_at": step.finished_at,
+                    "error_message": step.error_code,
+                    "details_json": canonical_json(step.published_details),
+                    VERSION_COLUMN: step.finished_at,
+                },
+            ),
+        )
+
+    def loads_of_run(self, run_id: str) -> tuple[ControlRow, ...]:
+        return self.control.read(loads_table(self.schema), {"run_id": run_id})
+
+    def steps_of_run(self, run_id: str) -> tuple[ControlRow, ...]:
+        return self.control.read(steps_table(self.schema), {"run_id": run_id})
+
+
+def utc_text(moment: datetime) -> str:
+    """ISO 8601 with `Z`, microseconds only when there are any."""
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,104 @@
+"""The hot path: one reader thread, a queue of two batches, the caller as the one writer.
+
+Memory is bounded by the queue whatever the result size; rows stay in Arrow. Source rows are counted here, from the
+batches that flowed to the sink, on every route (design "Quality").
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.ports.progress import Progress
+from dpone_core.ports.source import BatchStream
+
+QUEUE_BATCHES = 2
+_POLL_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class PumpCounters:
+    """Rows and Arrow bytes handed to the sink so far; complete once the iterator is exhausted."""
+
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Pump:
+    """Iterates a stream once. Closing (or abandoning) the iterator stops the reader thread and closes the stream."""
+
+    stream: BatchStream
+    payload: TableSchema
+    progress: Progress
+    counters: PumpCounters = field(default_factory=PumpCounters)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches with the payload's columns in order; columns the source lacks are NULL. Reader errors surface here."""
+        ahead = _ReadAhead(self.stream)
+        ahead.start()
+        try:
+            for batch in ahead:
+                self.counters.rows += batch.num_rows
+                self.counters.size_bytes += batch.nbytes
+                self.progress.rows(self.counters.rows, self.counters.size_bytes)
+                yield _shaped(batch, self.payload)
+        finally:
+            ahead.stop()
+
+
+class _ReadAhead:
+    """Reader thread and bounded queue. Items: a batch, an exception to raise, or None at the end."""
+
+    def __init__(self, stream: BatchStream) -> None:
+        self._stream = stream
+        self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(QUEUE_BATCHES)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="dpone-reader", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the reader thread has ended and the stream is closed."""
+        self._stopped.set()
+        self._thread.join()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _read(self) -> None:
+        try:
+            for batch in self._stream.batches():
+                if not self._offer(batch):
+                    return
+            self._offer(None)
+        except BaseException as error:  # noqa: BLE001 - carried to the writer's thread, raised there
+            self._offer(error)
+        finally:
+            self._stream.close()
+
+    def _offer(self, item: pa.RecordBatch | BaseException | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+def _shaped(batch: pa.RecordBatch, payload: TableSchema) -> pa.RecordBatch:
+    if batch.schema.names == list(payload.names):
+        return batch
+    present = set(batch.schema.names)
+    arrays = [batch.column(name) if name in present else pa.nulls(batch.num_rows) for name in payload.names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(payload.names))

@@ -1,0 +1,76 @@
+"""What one load will do, decided offline from manifest and descriptors. Pure and frozen; the run follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpone_core.model.connector import ConnectorType, Finaliser
+from dpone_core.model.decision import RuntimeDecision
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_config import IncrementalConfig, PhysicalDesign, TableName
+from dpone_core.model.vocabulary import (
+    FinalizationPhase,
+    LoadPath,
+    SchemaEvolution,
+    Side,
+    StateType,
+    StrategyMode,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePlan:
+    """`dataset` is evidence's name of the source: a table name or a hash, never SQL."""
+
+    type: ConnectorType
+    connection_ref: str | None
+    dataset: str
+    reader: str
+    has_metric_probe: bool
+    incremental: IncrementalConfig | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetPlan:
+    """One published dataset. `staging_name` is the pattern a person can look for, `{load}` standing for the hash."""
+
+    type: ConnectorType
+    connection_ref: str | None
+    table: TableName
+    staging_schema: str
+    staging_name: str
+    strategy: StrategyMode
+    unique_key: tuple[str, ...]
+    finaliser: Finaliser
+    physical_design: PhysicalDesign
+    schema_evolution: SchemaEvolution
+    lineage_columns: tuple[str, ...]
+    has_metric_probe: bool
+    memory_limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """Hooks stand in execution order. `targets` has one entry until nested packages exist."""
+
+    process: str
+    manifest: str
+    load_path: LoadPath
+    finalization_phase: FinalizationPhase
+    source: SourcePlan
+    targets: tuple[TargetPlan, ...]
+    pre_hooks: tuple[HookDefinition, ...]
+    post_hooks: tuple[HookDefinition, ...]
+    state: StateType
+    audit_schema: str | None
+    decisions: tuple[RuntimeDecision, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def physical_sides(self) -> tuple[Side, ...]:
+        return self.load_path.physical_sides
+
+    @property
+    def target(self) -> TargetPlan:
+        (only,) = self.targets
+        return only

@@ -1,0 +1,44 @@
+"""Which technical columns a load writes (S1 "Native load governance", Facts 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpone_core.model.lineage import PRESET_COLUMNS, ROW_ID
+from dpone_core.model.load_config import LineageConfig, RowIdentityMode, UnsupportedPolicy
+from dpone_core.model.vocabulary import LineagePreset
+from dpone_core.planning.route import RouteRefusedError
+
+ROW_ID_UNAVAILABLE = "row_identity_without_unique_key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageChoice:
+    columns: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def choose_lineage(lineage: LineageConfig, unique_key: tuple[str, ...]) -> LineageChoice:
+    """The row id is written only with a deterministic unique key; without one the declared policy decides.
+
+    Presets `bulk_standard`, `standard` and `debug` identify rows under `row_identity.mode: auto`.
+    """
+    if not lineage.enabled or lineage.preset is LineagePreset.OFF:
+        return LineageChoice(columns=())
+    if lineage.preset is LineagePreset.HIERARCHICAL:
+        raise RouteRefusedError(
+            "sink.options.lineage.preset: 'hierarchical' belongs to nested normalization, which is not available",
+            fix="use 'standard'",
+        )
+    columns = tuple(name for name in PRESET_COLUMNS[lineage.preset] if name != ROW_ID)
+    asked = ROW_ID in PRESET_COLUMNS[lineage.preset]
+    if lineage.row_identity is RowIdentityMode.OFF or lineage.preset is LineagePreset.MINIMAL:
+        return LineageChoice(columns=columns)
+    if unique_key:
+        return LineageChoice(columns=(*columns, ROW_ID))
+    if lineage.unsupported_policy is UnsupportedPolicy.FAIL:
+        raise RouteRefusedError(
+            "sink.options.lineage.row_identity: a row id needs sink.strategy.unique_key",
+            fix="declare unique_key, or set unsupported_policy: warn, or mode: off",
+        )
+    return LineageChoice(columns=columns, warnings=(ROW_ID_UNAVAILABLE,) if asked else ())

@@ -1,0 +1,115 @@
+"""LoadConfig + descriptors -> LoadPlan. Pure: no connection, no clock, no file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dpone_core.model.connector import ConnectorDescriptor
+from dpone_core.model.decision import ReleaseGate, RuntimeDecision
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_plan import LoadPlan, SourcePlan, TargetPlan
+from dpone_core.model.vocabulary import HookPhase, StrategyMode
+from dpone_core.planning.hooks import HookGraph
+from dpone_core.planning.lineage import LineageChoice, choose_lineage
+from dpone_core.planning.route import Route, RouteRefusedError, choose_route
+
+
+def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> LoadPlan:
+    """Raises RouteRefusedError or a hook graph error; what it decides, the run follows without deciding again."""
+    route = choose_route(config, source, sink)
+    refuse_lookback(config)
+    lineage = choose_lineage(config.sink.lineage, config.sink.strategy.unique_key)
+    target = _target_plan(config, route, lineage)
+    return LoadPlan(
+        process=config.process,
+        manifest=config.manifest,
+        load_path=route.load_path,
+        finalization_phase=route.finalization_phase,
+        source=SourcePlan(
+            type=config.source.type,
+            connection_ref=config.source.connection_ref,
+            dataset=config.source.dataset,
+            reader=route.source.reader,
+            has_metric_probe=route.source.metric_probe,
+            incremental=config.source.incremental,
+        ),
+        targets=(target,),
+        pre_hooks=HookGraph.of(config.hooks_of(HookPhase.PRE)).ordered,
+        post_hooks=HookGraph.of(config.hooks_of(HookPhase.POST)).ordered,
+        state=config.state,
+        audit_schema=config.sink.governance.state_schema if config.sink.governance.audit else None,
+        decisions=_decisions(config, route, lineage),
+        warnings=lineage.warnings,
+    )
+
+
+def refuse_lookback(config: LoadConfig) -> None:
+    """Append would write the rows of the overlap a second time."""
+    incremental = config.source.incremental
+    appends = config.sink.strategy.mode is StrategyMode.INCREMENTAL_APPEND
+    if appends and incremental is not None and incremental.lookback > timedelta():
+        raise RouteRefusedError(
+            "source.options.incremental.lookback: incremental_append would append the overlapping rows again",
+            fix="remove lookback; the half-open window already waits for ties of the newest cursor value",
+        )
+
+
+def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> TargetPlan:
+    sink = config.sink
+    return TargetPlan(
+        type=sink.type,
+        connection_ref=sink.connection_ref,
+        table=sink.table,
+        staging_schema=sink.staging_schema or sink.table.schema or route.sink.default_schema,
+        staging_name=f"__dpone__stg_{sink.table.name}_{{load}}",
+        strategy=sink.strategy.mode,
+        unique_key=sink.strategy.unique_key,
+        finaliser=route.finaliser,
+        physical_design=sink.physical_design,
+        schema_evolution=sink.schema_evolution,
+        lineage_columns=lineage.columns,
+        has_metric_probe=route.sink.metric_probe,
+        memory_limit_bytes=route.sink.memory_limit_bytes,
+    )
+
+
+def _decisions(config: LoadConfig, route: Route, lineage: LineageChoice) -> tuple[RuntimeDecision, ...]:
+    return (
+        RuntimeDecision(
+            decision_id="load_governance.finalization",
+            phase="load_governance",
+            component="planner",
+            category="finalization",
+            requested=str(config.sink.governance.finalization_phase or "auto"),
+            selected=route.finalization_phase.value,
+            details={"finaliser": route.finaliser.name, "atomic_for": route.finaliser.atomic_for},
+        ),
+        RuntimeDecision(
+            decision_id="source.scan_mode",
+            phase="extract",
+            component="planner",
+            category="source_scan_mode",
+            requested="auto",
+            selected="single_range",
+            details={"reader": route.source.reader},
+        ),
+        RuntimeDecision(
+            decision_id="sink.ingest",
+            phase="stage",
+            component="planner",
+            category="ingest_selection",
+            requested="auto",
+            selected="arrow_pump",
+            details={"sink": config.sink.type.value},
+        ),
+        RuntimeDecision(
+            decision_id="lineage.columns",
+            phase="lineage",
+            component="planner",
+            category="lineage",
+            requested=config.sink.lineage.preset.value if config.sink.lineage.enabled else "off",
+            selected=",".join(lineage.columns) or "none",
+            release_gate=ReleaseGate.WARNING if lineage.warnings else ReleaseGate.GREEN,
+            warnings=lineage.warnings,
+        ),
+    )

@@ -1,0 +1,126 @@
+"""What an existing target means for the rows that arrive: create, keep, add columns, follow the source, or refuse.
+
+Rules (design "Manifest"): never narrows, never drops silently; `add_columns` adds nullable ones; full_refresh follows
+the source except that a wider existing column stays as wide as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.errors import ETLExecutionError
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.vocabulary import SchemaEvolution, StrategyMode
+
+_INTEGER_WIDTH: Final = {
+    ColumnKind.INT8: (True, 8),
+    ColumnKind.INT16: (True, 16),
+    ColumnKind.INT32: (True, 32),
+    ColumnKind.INT64: (True, 64),
+    ColumnKind.UINT8: (False, 8),
+    ColumnKind.UINT16: (False, 16),
+    ColumnKind.UINT32: (False, 32),
+    ColumnKind.UINT64: (False, 64),
+}
+_SCALED: Final = frozenset({ColumnKind.TIME, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ})
+
+
+class TargetSchemaDiffersError(ETLExecutionError):
+    """The target exists and differs; nothing was mutated. `differences` names columns and types, never values."""
+
+    code = "target_schema_differs"
+
+    def __init__(self, differences: tuple[str, ...]) -> None:
+        self.differences = differences
+        super().__init__(
+            "the existing target does not fit the source: " + "; ".join(differences),
+            fix="align the tables, or set sink.options.schema_evolution: add_columns for new columns",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSchemaDecision:
+    """`payload` is what staging gets besides the lineage columns: the source's columns in the target's types, then
+    nullable columns only the target has (staged as NULL). `added` must be added to the target before publishing."""
+
+    payload: TableSchema
+    added: TableSchema
+    created: bool
+
+
+def accepts(target: ColumnType, arriving: ColumnType) -> bool:
+    """Whether every value of `arriving` is exactly a value of `target`."""
+    if target.same_values(arriving):
+        return True
+    if target.kind in _INTEGER_WIDTH and arriving.kind in _INTEGER_WIDTH:
+        target_signed, target_bits = _INTEGER_WIDTH[target.kind]
+        signed, bits = _INTEGER_WIDTH[arriving.kind]
+        return target_bits >= bits if target_signed == signed else target_signed and target_bits > bits
+    if target.kind is ColumnKind.DECIMAL and arriving.kind is ColumnKind.DECIMAL:
+        whole = (target.precision or 0) - (target.scale or 0)
+        return (target.scale or 0) >= (arriving.scale or 0) and whole >= (arriving.precision or 0) - (
+            arriving.scale or 0
+        )
+    if target.kind is arriving.kind and target.kind in _SCALED:
+        return (target.fraction if target.fraction is not None else 9) >= (arriving.fraction or 0)
+    return (target.kind, arriving.kind) in (
+        (ColumnKind.FLOAT64, ColumnKind.FLOAT32),
+        (ColumnKind.STRING, ColumnKind.BINARY),
+    )
+
+
+def decide_target_schema(
+    arriving: TableSchema,
+    lineage: TableSchema,
+    existing: TableSchema | None,
+    strategy: StrategyMode,
+    evolution: SchemaEvolution,
+) -> TargetSchemaDecision:
+    """`arriving` is the source's schema. Raises TargetSchemaDiffersError before anything is mutated."""
+    empty = TableSchema(columns=())
+    if existing is None:
+        return TargetSchemaDecision(payload=arriving, added=empty, created=True)
+    if strategy is StrategyMode.FULL_REFRESH:
+        followed = tuple(_followed(column, existing.find(column.name)) for column in arriving.columns)
+        return TargetSchemaDecision(payload=TableSchema(columns=followed), added=empty, created=False)
+    whole = TableSchema(columns=(*arriving.columns, *lineage.columns))
+    missing = tuple(column for column in whole.columns if existing.find(column.name) is None)
+    differences = _differences(whole, existing)
+    if evolution is SchemaEvolution.REFUSE:
+        differences += tuple(f"column '{c.name}' {c.type} is missing in the target" for c in missing)
+    if differences:
+        raise TargetSchemaDiffersError(differences)
+    return TargetSchemaDecision(
+        payload=TableSchema(
+            columns=(
+                *(existing.find(c.name) or Column(name=c.name, type=c.type) for c in arriving.columns),
+                *(c for c in existing.columns if whole.find(c.name) is None),
+            )
+        ),
+        added=TableSchema(columns=tuple(Column(name=c.name, type=c.type, nullable=True) for c in missing)),
+        created=False,
+    )
+
+
+def _followed(arriving: Column, existing: Column | None) -> Column:
+    """Full refresh: the source's column, unless the target's is wider already; it never narrows."""
+    if existing is None or not accepts(existing.type, arriving.type):
+        return arriving
+    return Column(name=arriving.name, type=existing.type, nullable=arriving.nullable or existing.nullable)
+
+
+def _differences(arriving: TableSchema, existing: TableSchema) -> tuple[str, ...]:
+    found: list[str] = []
+    for column in existing.columns:
+        if arriving.find(column.name) is None and not column.nullable:
+            found.append(f"target column '{column.name}' {column.type} is not in the source and not nullable")
+    for column in arriving.columns:
+        target = existing.find(column.name)
+        if target is None:
+            continue
+        if not accepts(target.type, column.type):
+            found.append(f"column '{column.name}' is {column.type} in the source and {target.type} in the target")
+        elif column.nullable and not target.nullable:
+            found.append(f"column '{column.name}' may be NULL in the source and not in the target")
+    return tuple(found)

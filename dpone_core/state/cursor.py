@@ -1,0 +1,113 @@
+"""Cursor state of incremental loads, written once against `ports.control`: `__dpone__cursor_state`.
+
+Record: state_key (sha256 of process, source and target), process_name, cursor_column, cursor_value (text; the next
+window's inclusive lower bound; NULL while no row was ever seen), run_id, load_id, updated_at. Not kept: rows, SQL.
+The window is half-open: the newest cursor value waits until a greater one exists, so ties and late equals are
+neither lost nor loaded twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from dpone_core.errors import ETLExecutionError
+from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+
+_VERSION: Final = "updated_at"
+
+
+class CursorStateMovedError(ETLExecutionError):
+    """Another run advanced the same cursor between our read and our write; ours is not written."""
+
+    code = "cursor_state_moved"
+
+
+def state_key(config: LoadConfig) -> str:
+    """One key per process, source dataset and target: a renamed target starts from the beginning."""
+    return fingerprint(
+        {
+            "process": config.process,
+            "source": {"type": config.source.type, "dataset": config.source.dataset},
+            "target": {"type": config.sink.type, "table": str(config.sink.table)},
+        }
+    )
+
+
+def cursor_table(schema: str) -> ControlTable:
+    text = ControlColumnKind.TEXT
+    return ControlTable(
+        schema=schema,
+        name="__dpone__cursor_state",
+        columns=(
+            ControlColumn(name="state_key", kind=text, nullable=False),
+            ControlColumn(name="process_name", kind=text, nullable=False),
+            ControlColumn(name="cursor_column", kind=text, nullable=False),
+            ControlColumn(name="cursor_value", kind=text),
+            ControlColumn(name="run_id", kind=text, nullable=False),
+            ControlColumn(name="load_id", kind=text, nullable=False),
+            ControlColumn(name=_VERSION, kind=ControlColumnKind.TIMESTAMP, nullable=False),
+        ),
+        key=("state_key",),
+        version_column=_VERSION,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedCursor:
+    column: str
+    value: str | None
+    load_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorStore:
+    control: ControlTables
+    schema: str
+
+    def open(self) -> None:
+        self.control.ensure(cursor_table(self.schema))
+
+    def read(self, key: str) -> SavedCursor | None:
+        row = self._row(key)
+        if row is None:
+            return None
+        value = row["cursor_value"]
+        return SavedCursor(
+            column=str(row["cursor_column"]),
+            value=None if value is None else str(value),
+            load_id=str(row["load_id"]),
+        )
+
+    def advance(
+        self, config: LoadConfig, identity: LoadIdentity, seen: SavedCursor | None, value: str | None, at: datetime
+    ) -> None:
+        """Writes the next lower bound; raises CursorStateMovedError if `seen` is no longer what is stored."""
+        key = state_key(config)
+        current = self.read(key)
+        if current != seen:
+            raise CursorStateMovedError("the cursor state changed while this load ran; it was not overwritten")
+        incremental = config.source.incremental
+        assert incremental is not None  # planning refuses cursor state without a cursor column
+        self.control.upsert(
+            cursor_table(self.schema),
+            (
+                {
+                    "state_key": key,
+                    "process_name": config.process,
+                    "cursor_column": incremental.cursor_column,
+                    "cursor_value": value,
+                    "run_id": identity.run_id,
+                    "load_id": identity.load_id,
+                    _VERSION: at,
+                },
+            ),
+        )
+
+    def _row(self, key: str) -> ControlRow | None:
+        rows = self.control.read(cursor_table(self.schema), {"state_key": key})
+        return rows[0] if rows else None
