@@ -1,0 +1,127 @@
+"""dpone.pack.v1: every file a process opens, with its sha256, and one fingerprint over all of it.
+
+A step re-hashes what it opens and refuses on a mismatch; the pack says what the hash must be. It holds no content.
+Source: design 12.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from dpone_core.contracts.wire import (
+    Contract,
+    ContractInvalidError,
+    Fingerprint,
+    ProcessName,
+    json_object,
+    validated,
+)
+from dpone_core.errors import ErrorCode
+from dpone_core.model.fingerprint import fingerprint
+
+PACK_SCHEMA: Final = "dpone.pack.v1"
+PACK_INVALID: Final = ErrorCode("DPONE_PACK_INVALID")
+MAX_PACK_BYTES: Final = 1024 * 1024
+
+PackedPath = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+
+
+class DependencyKind(StrEnum):
+    MANIFEST = "manifest"
+    HOOK_SQL = "hook_sql"
+    QUERY_SQL = "query_sql"
+
+
+class Dependency(Contract):
+    """One file: POSIX path relative to the bundle root, sha256 of its bytes."""
+
+    kind: DependencyKind
+    path: PackedPath
+    sha256: Fingerprint
+
+    @model_validator(mode="after")
+    def _stays_inside_the_root(self) -> Self:
+        parts = self.path.split("/")
+        if self.path.startswith("/") or "\\" in self.path or any(part in ("", ".", "..") for part in parts):
+            raise ValueError("path is not a normalised relative POSIX path inside the bundle")
+        if not self.path.isprintable():
+            raise ValueError("path holds control characters")
+        return self
+
+
+class PackedProcess(Contract):
+    """One process of the manifest and the policy it was reviewed with."""
+
+    process: ProcessName
+    policy_snapshot_id: Fingerprint
+
+
+class Pack(Contract):
+    """Processes by name, dependencies by path then kind; `pack_fingerprint` covers everything else."""
+
+    contract: Literal["dpone.pack.v1"] = Field(alias="schema")
+    manifest: PackedPath
+    processes: Annotated[tuple[PackedProcess, ...], Field(min_length=1)]
+    dependencies: Annotated[tuple[Dependency, ...], Field(min_length=1)]
+    pack_fingerprint: Fingerprint
+
+    @model_validator(mode="after")
+    def _is_canonical_and_sealed(self) -> Self:
+        names = [item.process for item in self.processes]
+        keys = [(item.path, item.kind.value) for item in self.dependencies]
+        if names != sorted(set(names)):
+            raise ValueError("processes are not unique and ordered by name")
+        if keys != sorted(set(keys)):
+            raise ValueError("dependencies are not unique and ordered by path and kind")
+        if len({(item.path, item.sha256) for item in self.dependencies}) != len({path for path, _ in keys}):
+            raise ValueError("one path stands with two hashes")
+        if [item.path for item in self.dependencies if item.kind is DependencyKind.MANIFEST] != [self.manifest]:
+            raise ValueError("the manifest is not listed exactly once among the dependencies")
+        if self.pack_fingerprint != _fingerprint_of(self.wire()):
+            raise ValueError("pack_fingerprint does not match the content")
+        return self
+
+    def policy_of(self, process: str) -> str | None:
+        """The policy_snapshot_id of a process, None when the pack does not know it."""
+        return next((item.policy_snapshot_id for item in self.processes if item.process == process), None)
+
+    def sha256_of(self, path: str) -> str | None:
+        """The expected hash of a file, None when the pack does not list it."""
+        return next((item.sha256 for item in self.dependencies if item.path == path), None)
+
+
+def build_pack(manifest: str, processes: Iterable[PackedProcess], dependencies: Iterable[Dependency]) -> Pack:
+    """A sealed pack in canonical order; exact duplicates fold, contradictions raise DPONE_PACK_INVALID."""
+    document: dict[str, object] = {
+        "schema": PACK_SCHEMA,
+        "manifest": manifest,
+        "processes": [item.wire() for item in sorted(set(processes), key=lambda item: item.process)],
+        "dependencies": [
+            item.wire() for item in sorted(set(dependencies), key=lambda item: (item.path, item.kind.value))
+        ],
+    }
+    try:
+        document["pack_fingerprint"] = _fingerprint_of(document)
+    except UnicodeEncodeError:
+        raise ContractInvalidError("a pack path is not valid Unicode", code=PACK_INVALID) from None
+    return validated(Pack, document, what="pack", code=PACK_INVALID)
+
+
+def parse_pack(document: str | bytes) -> Pack:
+    """A pack from JSON text of at most 1 MiB; raises ContractInvalidError DPONE_PACK_INVALID."""
+    value = json_object(document, limit_bytes=MAX_PACK_BYTES, what="pack", code=PACK_INVALID)
+    return validated(Pack, value, what="pack", code=PACK_INVALID)
+
+
+def render_pack(pack: Pack) -> bytes:
+    """The file as committed: indented JSON and one trailing newline."""
+    return (json.dumps(pack.wire(), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _fingerprint_of(document: dict[str, object]) -> str:
+    return fingerprint({key: value for key, value in document.items() if key != "pack_fingerprint"})

@@ -1,0 +1,215 @@
+"""dpone.run_spec.v1: the closed list of steps that one process becomes in Airflow.
+
+A run-spec is compiled, reviewed and committed; it holds references to secrets, never values, and no template of any
+kind (Jinja lives in dpone_airflow.pod_args). Its fingerprint is bound into every step receipt. Not a scheduler: when
+steps run is decided by the DAG that carries them. Source: design 12, S1 "Airflow GitOps UX"; cases A28, B02, B03.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from dpone_core.contracts.wire import (
+    Contract,
+    Fingerprint,
+    ProcessName,
+    StepId,
+    json_object,
+    validated,
+)
+from dpone_core.errors import ErrorCode
+from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.vocabulary import HookKind, HookPhase, StepKind, WithoutReceipt
+
+RUN_SPEC_SCHEMA: Final = "dpone.run_spec.v1"
+RUN_SPEC_INVALID: Final = ErrorCode("DPONE_RUN_SPEC_INVALID")
+MAX_RUN_SPEC_BYTES: Final = 256 * 1024
+MAX_STEPS: Final = 64
+MAX_RECEIPTS_FROM: Final = 16
+RECEIPT_PATH: Final = "/airflow/xcom/return.json"
+
+_TEMPLATE_TOKENS: Final = ("{{", "{%", "{#", "$(")
+_CREDENTIALS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@]*:[^/\s@]+@")
+
+RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./ -]{0,399}$")]
+ImageByDigest = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$")
+]
+Argument = Annotated[str, StringConstraints(min_length=1, max_length=2048)]
+RelationName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+class SecretEnv(Contract):
+    """One connection handed to a pod by reference: environment variable <- key of a Kubernetes Secret."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^DPONE_CONN_[A-Z0-9_]{1,100}$")]
+    secret: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+    key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,253}$")]
+
+
+class HookReference(Contract):
+    """Which authored hook a step executes, and its lineage; `sql_hash` is null for kinds without SQL."""
+
+    phase: HookPhase
+    id: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    kind: HookKind
+    sql_hash: Fingerprint | None = None
+    inputs: tuple[RelationName, ...] = ()
+    outputs: tuple[RelationName, ...] = ()
+
+
+class RunSpecStep(Contract):
+    """One Airflow task. `timeout_seconds` is the time the pod may run, start-up excluded; `retries` counts repeats."""
+
+    step_id: StepId
+    kind: StepKind
+    depends_on: tuple[StepId, ...] = ()
+    receipts_from: Annotated[tuple[StepId, ...], Field(max_length=MAX_RECEIPTS_FROM)] = ()
+    timeout_seconds: Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
+    retries: Annotated[int, Field(ge=0, le=10)]
+    without_receipt: WithoutReceipt
+    argv: Annotated[tuple[Argument, ...], Field(min_length=2, max_length=64)]
+    secret_env: Annotated[tuple[SecretEnv, ...], Field(max_length=32)] = ()
+    hook: HookReference | None = None
+
+    @model_validator(mode="after")
+    def _is_one_dpone_command(self) -> Self:
+        if self.argv[0] != "dpone":
+            raise ValueError("argv does not start with dpone")
+        if _value_after(self.argv, "--receipt-path") != RECEIPT_PATH:
+            raise ValueError(f"argv must hold --receipt-path {RECEIPT_PATH} exactly once")
+        if (self.hook is not None) != (self.kind is StepKind.HOOK):
+            raise ValueError("a hook reference belongs to steps of kind hook, and to each of them")
+        names = [secret.name for secret in self.secret_env]
+        if len(set(names)) != len(names):
+            raise ValueError("secret_env names are not unique")
+        if len(set(self.depends_on)) != len(self.depends_on):
+            raise ValueError("depends_on names a step twice")
+        return self
+
+    @property
+    def is_pre_hook(self) -> bool:
+        return self.hook is not None and self.hook.phase is HookPhase.PRE
+
+
+class RunSpec(Contract):
+    """The whole document. An instance that exists is chained: verify -> pre-hooks -> load -> post-hooks."""
+
+    contract: Literal["dpone.run_spec.v1"] = Field(alias="schema")
+    process: ProcessName
+    manifest: RelativePath
+    image: ImageByDigest
+    pack: RelativePath
+    pack_fingerprint: Fingerprint
+    policy_snapshot_id: Fingerprint
+    steps: Annotated[tuple[RunSpecStep, ...], Field(min_length=2, max_length=MAX_STEPS)]
+
+    @model_validator(mode="after")
+    def _is_closed_and_chained(self) -> Self:
+        for text in _texts(self.wire()):
+            if any(token in text for token in _TEMPLATE_TOKENS):
+                raise ValueError("a template ({{ {% {# or $( ) stands in the run-spec; values must be literal")
+            if _CREDENTIALS.search(text):
+                raise ValueError("a URL with credentials stands in the run-spec; use secret_env")
+        for path in (self.manifest, self.pack):
+            if ".." in path.split("/"):
+                raise ValueError("a path leaves the bundle")
+        _require_topological_order(self.steps)
+        _require_chain(self.steps)
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """`sha256:` of the whole document's canonical JSON, defaults spelled out."""
+        return fingerprint(self.wire())
+
+    @property
+    def load(self) -> RunSpecStep:
+        """The one step of kind load."""
+        return next(step for step in self.steps if step.kind is StepKind.LOAD)
+
+
+def parse_run_spec(document: str | bytes) -> RunSpec:
+    """A run-spec from JSON text of at most 256 KiB; raises ContractInvalidError DPONE_RUN_SPEC_INVALID."""
+    value = json_object(document, limit_bytes=MAX_RUN_SPEC_BYTES, what="run-spec", code=RUN_SPEC_INVALID)
+    return validated(RunSpec, value, what="run-spec", code=RUN_SPEC_INVALID)
+
+
+def render_run_spec(spec: RunSpec) -> bytes:
+    """The file as committed: indented JSON, one trailing newline, empty optional fields left out."""
+    document = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _value_after(argv: tuple[str, ...], option: str) -> str | None:
+    positions = [index for index, argument in enumerate(argv) if argument == option]
+    if len(positions) != 1 or positions[0] + 1 >= len(argv):
+        return None
+    return argv[positions[0] + 1]
+
+
+def _require_topological_order(steps: tuple[RunSpecStep, ...]) -> None:
+    known = [step.step_id for step in steps]
+    if len(set(known)) != len(known):
+        raise ValueError("step ids are not unique")
+    earlier: set[str] = set()
+    for step in steps:
+        for dependency in step.depends_on:
+            if dependency not in known:
+                raise ValueError(f"step {step.step_id} depends on an unknown step")
+            if dependency not in earlier:
+                raise ValueError(f"step {step.step_id} stands before its dependency {dependency}")
+        earlier.add(step.step_id)
+
+
+def _require_chain(steps: tuple[RunSpecStep, ...]) -> None:
+    verify, load = _only(steps, StepKind.BUNDLE_VERIFY), _only(steps, StepKind.LOAD)
+    ancestors = _ancestors(steps)
+    pre_hooks = {step.step_id for step in steps if step.is_pre_hook}
+    if verify.depends_on:
+        raise ValueError("bundle_verify depends on another step")
+    for step in steps:
+        if step is not verify and verify.step_id not in ancestors[step.step_id]:
+            raise ValueError(f"step {step.step_id} does not run behind bundle_verify")
+        if step.hook is not None and step.hook.phase is HookPhase.POST and load.step_id not in ancestors[step.step_id]:
+            raise ValueError(f"post-hook step {step.step_id} does not run behind the load")
+        if not set(step.receipts_from) <= pre_hooks & ancestors[step.step_id]:
+            raise ValueError(f"step {step.step_id} takes a receipt from a step that is not a pre-hook before it")
+    if not pre_hooks <= ancestors[load.step_id]:
+        raise ValueError("a pre-hook step does not run before the load")
+    if set(load.receipts_from) != pre_hooks or len(load.receipts_from) != len(pre_hooks):
+        raise ValueError("the load does not take the receipt of every pre-hook step exactly once")
+    if pre_hooks and _value_after(load.argv, "--separate-hooks") != "receipts":
+        raise ValueError("the load has separate pre-hooks and no --separate-hooks receipts")
+
+
+def _only(steps: tuple[RunSpecStep, ...], kind: StepKind) -> RunSpecStep:
+    found = [step for step in steps if step.kind is kind]
+    if len(found) != 1:
+        raise ValueError(f"there must be exactly one step of kind {kind.value}")
+    return found[0]
+
+
+def _ancestors(steps: tuple[RunSpecStep, ...]) -> dict[str, frozenset[str]]:
+    """Transitive dependencies of each step; `steps` are in topological order."""
+    found: dict[str, frozenset[str]] = {}
+    for step in steps:
+        inherited = (found[dependency] | {dependency} for dependency in step.depends_on)
+        found[step.step_id] = frozenset().union(*inherited)
+    return found

@@ -1,0 +1,311 @@
+"""dpone.step_receipt.v1: what one step says about itself, in one flat ASCII JSON object of at most 3,584 bytes.
+
+It is written for every exit, travels through XCom and through the pod's termination message, and is judged by the
+load step, the operator and the gate (contracts.receipt_verification). It holds ids, hashes, enumerations and counters:
+no free text, rows, SQL, URLs or secrets. `digest` detects damage and mix-ups, it is no signature.
+
+An id whose escaped form is longer than 256 bytes travels as its beginning, `~` and the sha256 of the whole (`wire_id`),
+so that every run can leave a receipt. Source: design 12; cases A05, A08, A09, A12, B04.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from dpone_core.contracts.wire import (
+    Contract,
+    ContractInvalidError,
+    Fingerprint,
+    ProcessName,
+    StepId,
+    json_object,
+    validated,
+)
+from dpone_core.errors import ErrorCode
+from dpone_core.model.fingerprint import fingerprint, sha256_text
+from dpone_core.model.vocabulary import (
+    Boundary,
+    CheckpointState,
+    RetryClassification,
+    SourceState,
+    StepKind,
+    StepStatus,
+    TargetState,
+)
+
+RECEIPT_SCHEMA: Final = "dpone.step_receipt.v1"
+RECEIPT_INVALID: Final = ErrorCode("DPONE_RECEIPT_INVALID")
+RECEIPT_VERSION_UNSUPPORTED: Final = ErrorCode("DPONE_RECEIPT_VERSION_UNSUPPORTED")
+MAX_RECEIPT_BYTES: Final = 3584
+MAX_CODE_LINE_BYTES: Final = 500
+MAX_TERMINATION_BYTES: Final = 4096
+MAX_ID_BYTES: Final = 256
+
+_INTERRUPTED_EXITS: Final = frozenset({130, 143})
+
+WireId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_BYTES)]
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+SmallCount = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Instant = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+EvidencePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,511}$")]
+Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}\.[0-9A-Za-z.+-]{1,32}$")]
+Code = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,95}$")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepIdentity:
+    """Which step of which run this is. None = not known (a run outside Airflow, or a refusal before it was known)."""
+
+    kind: StepKind
+    step_id: str | None = None
+    process: str | None = None
+    dag_id: str | None = None
+    dag_run_id: str | None = None
+    run_id: str | None = None
+    load_id: str | None = None
+    try_number: int = 1
+    map_index: int = -1
+    run_spec_fingerprint: str | None = None
+    pack_fingerprint: str | None = None
+    policy_snapshot_id: str | None = None
+    sql_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """How it ended; the four states are null where the step has no target (bundle_verify, hooks)."""
+
+    status: StepStatus
+    exit_code: int
+    started_at: datetime
+    finished_at: datetime
+    error_code: str | None = None
+    failure_boundary: Boundary | None = None
+    target_state: TargetState | None = None
+    checkpoint_state: CheckpointState | None = None
+    source_state: SourceState | None = None
+    retry_classification: RetryClassification | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCounters:
+    """Rows and verdict counts; None = not measured, never zero by default."""
+
+    extracted_rows: int | None = None
+    staged_rows: int | None = None
+    inserted_rows: int | None = None
+    updated_rows: int | None = None
+    final_rows: int | None = None
+    gates_passed: int | None = None
+    gates_failed: int | None = None
+    gates_warned: int | None = None
+    acceptance_required: bool | None = None
+    acceptance_sides: int | None = None
+    acceptance_warnings: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceReference:
+    """Durable record of the attempt: path relative to the evidence directory and sha256 of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class StepReceipt(Contract):
+    """An instance is consistent and its digest is right; whether it is *the* receipt is `verify`'s question."""
+
+    contract: Literal["dpone.step_receipt.v1"] = Field(alias="schema")
+    dpone_version: Version
+    step_id: StepId | None
+    kind: StepKind
+    process: ProcessName | None
+    status: StepStatus
+    exit_code: Annotated[int, Field(ge=0, le=255)]
+    error_code: Code | None
+    dag_id: WireId | None
+    dag_run_id: WireId | None
+    run_id: WireId | None
+    load_id: Annotated[str, StringConstraints(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")] | None
+    try_number: SmallCount
+    map_index: Annotated[int, Field(ge=-1, le=2**31 - 1)]
+    run_spec_fingerprint: Fingerprint | None
+    pack_fingerprint: Fingerprint | None
+    policy_snapshot_id: Fingerprint | None
+    sql_hash: Fingerprint | None
+    failure_boundary: Boundary | None
+    target_state: TargetState | None
+    checkpoint_state: CheckpointState | None
+    source_state: SourceState | None
+    retry_classification: RetryClassification | None
+    extracted_rows: Count | None
+    staged_rows: Count | None
+    inserted_rows: Count | None
+    updated_rows: Count | None
+    final_rows: Count | None
+    gates_passed: SmallCount | None
+    gates_failed: SmallCount | None
+    gates_warned: SmallCount | None
+    acceptance_required: bool | None
+    acceptance_sides: SmallCount | None
+    acceptance_warnings: SmallCount | None
+    started_at: Instant
+    finished_at: Instant
+    evidence_path: EvidencePath | None
+    evidence_sha256: Fingerprint | None
+    digest: Fingerprint
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        succeeded = self.status is StepStatus.SUCCEEDED
+        if (self.exit_code == 0) != succeeded or (self.error_code is None) != succeeded:
+            raise ValueError("status, exit_code and error_code contradict each other")
+        if (self.exit_code == 2) != (self.status is StepStatus.REFUSED):
+            raise ValueError("status refused and exit code 2 go together")
+        if (self.exit_code in _INTERRUPTED_EXITS) != (self.status is StepStatus.INTERRUPTED):
+            raise ValueError("status interrupted and exit codes 130 and 143 go together")
+        if succeeded and (self.retry_classification, self.failure_boundary) != (None, None):
+            raise ValueError("a success carries a retry classification or a failure boundary")
+        if (self.evidence_path is None) != (self.evidence_sha256 is None):
+            raise ValueError("evidence_path and evidence_sha256 go together")
+        if self.evidence_path is not None and ".." in self.evidence_path.split("/"):
+            raise ValueError("evidence_path leaves the evidence directory")
+        if self.finished_at < self.started_at:
+            raise ValueError("finished_at is before started_at")
+        if succeeded and self.kind is StepKind.LOAD:
+            self._require_proof_of_the_load()
+        return self
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.digest != _digest_of(self.wire()):
+            raise ValueError("digest does not match the content")
+        if len(self.encode()) > MAX_RECEIPT_BYTES:
+            raise ValueError(f"the receipt is larger than {MAX_RECEIPT_BYTES} bytes")
+        return self
+
+    def encode(self) -> bytes:
+        """The file and XCom form: one line of ASCII JSON in the order of the contract, no newline."""
+        text = json.dumps(self.wire(), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return text.encode("ascii")
+
+    def _require_proof_of_the_load(self) -> None:
+        if self.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
+            raise ValueError("a succeeded load must say source_state advanced or not_applicable")
+        if self.evidence_path is None:
+            raise ValueError("a succeeded load must name its evidence")
+        if self.target_state is TargetState.UNKNOWN or self.checkpoint_state is CheckpointState.UNKNOWN:
+            raise ValueError("a succeeded load has an unknown target or checkpoint state")
+        if self.gates_failed:
+            raise ValueError("a succeeded load has failed gates")
+
+
+def seal(
+    *,
+    dpone_version: str,
+    identity: StepIdentity,
+    result: StepResult,
+    counters: StepCounters | None = None,
+    evidence: EvidenceReference | None = None,
+) -> StepReceipt:
+    """The sealed receipt; raises DPONE_RECEIPT_INVALID where the facts contradict each other. Times are UTC-aware."""
+    counted = counters or StepCounters()
+    document: dict[str, object] = {
+        "schema": RECEIPT_SCHEMA,
+        "dpone_version": dpone_version,
+        **{name: getattr(identity, name) for name in StepIdentity.__slots__},
+        **{name: getattr(result, name) for name in StepResult.__slots__},
+        **{name: getattr(counted, name) for name in StepCounters.__slots__},
+        "started_at": _instant(result.started_at),
+        "finished_at": _instant(result.finished_at),
+        "evidence_path": evidence.path if evidence else None,
+        "evidence_sha256": evidence.sha256 if evidence else None,
+    }
+    for name in ("dag_id", "dag_run_id", "run_id"):
+        text = document[name]
+        document[name] = wire_id(text) if isinstance(text, str) else None
+    document["digest"] = _digest_of(document)
+    return validated(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
+
+
+def wire_id(text: str) -> str:
+    """The form of an id inside a receipt: the id, or for an over-long one its beginning, `~` and its sha256."""
+    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if _escaped_size(clean) <= MAX_ID_BYTES:
+        return clean
+    suffix = "~" + sha256_text(clean)
+    room, kept = MAX_ID_BYTES - len(suffix), ""
+    for character in clean:
+        room -= _escaped_size(character)
+        if room < 0:
+            break
+        kept += character
+    return kept + suffix
+
+
+def parse_receipt(value: object) -> StepReceipt:
+    """A receipt from a mapping or from JSON text decoded once; anything else is DPONE_RECEIPT_INVALID.
+
+    A receipt of another contract version is DPONE_RECEIPT_VERSION_UNSUPPORTED and names both versions.
+    """
+    if isinstance(value, (str, bytes)):
+        document: Mapping[str, object] = json_object(
+            value, limit_bytes=MAX_RECEIPT_BYTES, what="receipt", code=RECEIPT_INVALID
+        )
+    elif isinstance(value, Mapping):
+        document = value
+    else:
+        raise ContractInvalidError("receipt is not a JSON object", code=RECEIPT_INVALID)
+    if len(document) > 2 * len(StepReceipt.model_fields):
+        raise ContractInvalidError("receipt has foreign fields", code=RECEIPT_INVALID)
+    found = document.get("schema")
+    if isinstance(found, str) and found != RECEIPT_SCHEMA and found.startswith("dpone.step_receipt."):
+        named = found.encode("ascii", "backslashreplace").decode("ascii")[:60]
+        raise ContractInvalidError(
+            f"the receipt is {named}, this dpone reads {RECEIPT_SCHEMA}", code=RECEIPT_VERSION_UNSUPPORTED
+        )
+    for item in document.values():
+        if not (item is None or isinstance(item, (str, int))):
+            raise ContractInvalidError("receipt is not flat, or holds a float", code=RECEIPT_INVALID)
+        if isinstance(item, str) and len(item) > MAX_RECEIPT_BYTES:
+            raise ContractInvalidError("receipt holds an oversized text", code=RECEIPT_INVALID)
+    return validated(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
+
+
+def termination_message(code_line: str, receipt: StepReceipt | None) -> bytes:
+    """One line `CODE: safe sentence` (at most 500 bytes of ASCII), then the receipt; at most 4,096 bytes together."""
+    line = " ".join(code_line.split()).encode("ascii", "backslashreplace")[:MAX_CODE_LINE_BYTES]
+    return line + b"\n" + (receipt.encode() if receipt else b"")
+
+
+def receipt_from_termination(text: object) -> StepReceipt | None:
+    """The receipt on the last line of a termination message; None unless it is whole and its digest verifies."""
+    if not isinstance(text, str) or len(text) > MAX_TERMINATION_BYTES:
+        return None
+    lines = text.strip().splitlines()
+    if not lines or not lines[-1].startswith("{"):
+        return None
+    try:
+        return parse_receipt(lines[-1])
+    except ContractInvalidError:
+        return None
+
+
+def _instant(moment: datetime) -> str:
+    if moment.tzinfo is None:
+        raise ContractInvalidError("receipt times must be aware of their zone", code=RECEIPT_INVALID)
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _digest_of(document: Mapping[str, object]) -> str:
+    return fingerprint({key: value for key, value in document.items() if key != "digest"})
+
+
+def _escaped_size(text: str) -> int:
+    return len(json.dumps(text)) - 2
