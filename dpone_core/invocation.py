@@ -118,7 +118,7 @@ def resolve_invocation(arguments: RunArguments, environment: Mapping[str, str], 
     if given_run_id is not None and len(given_run_id) > MAX_RUN_ID_CHARACTERS:
         raise InvocationInvalidError("the run id is longer than 256 characters", code="DPONE_RUN_ID_INVALID")
     partition = _partition(environment)
-    invocation = RunInvocation(
+    return RunInvocation(
         run_id=RunId(given_run_id or fresh_run_id),
         generated_run_id=given_run_id is None,
         dag_id=_first(arguments.dag_id, environment, "DPONE_DAG_ID"),
@@ -137,7 +137,6 @@ def resolve_invocation(arguments: RunArguments, environment: Mapping[str, str], 
         step_id=_present(environment.get("DPONE_STEP_ID")),
         token_values=_tokens(given_run_id or fresh_run_id, logical or start, start, end, partition),
     )
-    return invocation
 
 
 def _tokens(

@@ -1,0 +1,54 @@
+# Two commands do everything on a machine with Python >= 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.dpone-installed
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-full check schemas docs bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+
+install: $(STAMP) ## create .venv with the pinned requirements
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## the main job end to end: CLI load, run-spec, real Airflow tasks, outcome gate
+	@$(BIN)/python examples/flights/demo.py
+
+test: $(STAMP) ## the quick suite
+	@$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_ARGS)
+
+test-full: $(STAMP) ## the whole matrix
+	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+check: $(STAMP) ## lint, types, architecture, schema and docs drift
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check -q .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/python -m dpone_core.manifest.schema --check schemas
+	@$(BIN)/python docs/generate.py --check
+
+schemas: $(STAMP) ## regenerate schemas/ from the authoring models
+	@$(BIN)/python -m dpone_core.manifest.schema --write schemas
+
+docs: $(STAMP) ## regenerate docs/reference
+	@$(BIN)/python docs/generate.py --write
+
+bench: $(STAMP) ## whole processes side by side; prints ratios
+	@$(BIN)/python benchmarks/bench.py
+
+lock: ## compile the pinned requirement files
+	@$(BIN)/uv pip compile -q requirements/dev.in -o requirements/dev.txt --python-version 3.11 --no-emit-index-url --no-header
+
+clean: ## remove everything the targets above made
+	@rm -rf $(VENV) .dpone .demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
