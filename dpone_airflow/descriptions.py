@@ -1,0 +1,70 @@
+"""Titles and Markdown that the Airflow UI shows for a process, its steps and its gate. Pure and short.
+
+Source: S1 "Airflow GitOps UX", design 12.
+"""
+
+from __future__ import annotations
+
+from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
+from dpone_core.model.vocabulary import StepKind, WithoutReceipt
+
+
+def step_title(spec: RunSpec, step: RunSpecStep) -> str:
+    """Display name of a task."""
+    if step.hook is not None:
+        return f"{step.hook.phase.value.replace('_', '-')} {step.hook.id}"
+    return f"load {spec.process}" if step.kind is StepKind.LOAD else "verify bundle"
+
+
+def step_document(spec: RunSpec, step: RunSpecStep) -> str:
+    """What the step does, its lineage, and what a retry would repeat."""
+    lines = [f"**{step_title(spec, step)}**", "", f"- kind: {_kind(step)}", f"- manifest: `{spec.manifest}`"]
+    if step.hook is not None:
+        lines.append(f"- reads: {_names(step.hook.inputs)}")
+        lines.append(f"- writes: {_names(step.hook.outputs)}")
+        lines.append(f"- SQL: `{step.hook.sql_hash}`" if step.hook.sql_hash else "- SQL: none")
+    lines.append(f"- run time limit: {step.timeout_seconds} s")
+    lines.append(f"- a retry would repeat: {_repeated(step)}")
+    without = "stops" if step.without_receipt is WithoutReceipt.STOP else "may be retried"
+    lines.append(f"- without a receipt it {without}; retries configured: {step.retries}")
+    return "\n".join(lines)
+
+
+def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
+    """What the group is and, where the DAG allows parallel runs, why it should not."""
+    lines = [
+        f"dpone process **{spec.process}** from `{spec.manifest}`.",
+        "",
+        f"- run-spec: `{spec.fingerprint}`",
+        f"- bundle: `{spec.pack_fingerprint}`",
+        f"- image: `{spec.image}`",
+    ]
+    if max_active_runs != 1:
+        lines.append(f"- set max_active_runs=1 (now {max_active_runs}): parallel runs compete for one target")
+    return "\n".join(lines)
+
+
+def gate_document(spec: RunSpec) -> str:
+    """What the gate demands."""
+    return (
+        f"Passes only if every step of **{spec.process}** succeeded in this DAG run and left its own verified receipt.\n\n"
+        "A failure names the first cause; the verdict is the XCom `return_value`."
+    )
+
+
+def _kind(step: RunSpecStep) -> str:
+    return f"{step.kind.value}, {step.hook.kind.value}" if step.hook else step.kind.value
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "not declared"
+
+
+def _repeated(step: RunSpecStep) -> str:
+    match step.kind:
+        case StepKind.BUNDLE_VERIFY:
+            return "reading and hashing the bundle; nothing is changed"
+        case StepKind.HOOK:
+            return "the hook's statements, unless this run has evidence that they succeeded"
+        case StepKind.LOAD:
+            return "the load from its source, only where the receipt says the target is not mutated or can be resumed"

@@ -1,0 +1,43 @@
+"""The extra link from a task to its load report: `[dpone] evidence_base_url` + the receipt's evidence path.
+
+A link is a convenience: whatever goes wrong it is the empty text, never an error. Source: design 12, kpo.md 4.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from airflow.providers.common.compat.sdk import XCOM_RETURN_KEY, BaseOperatorLink, XCom, conf
+
+
+class LoadReportLink(BaseOperatorLink):
+    """Button "dpone evidence" of a step that left evidence."""
+
+    name = "dpone evidence"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The report's URL, or the empty text where there is no evidence, no base URL or no answer."""
+        try:
+            base_url = conf.get("dpone", "evidence_base_url", fallback="")
+            if not base_url:
+                return ""
+            evidence_path = getattr(operator, "evidence_path", None)
+            if evidence_path is None:
+                received = XCom.get_value(ti_key=ti_key, key=XCOM_RETURN_KEY)
+                evidence_path = received.get("evidence_path") if isinstance(received, dict) else None
+            return report_url(base_url, evidence_path)
+        except Exception:  # noqa: BLE001  a link must never fail a task or a page
+            return ""
+
+
+def report_url(base_url: str, evidence_path: object) -> str:
+    """`base_url`/`evidence_path`; empty unless the base is http(s) and the path stays below it."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
+        return ""
+    if not isinstance(evidence_path, str) or not evidence_path or evidence_path.startswith("/"):
+        return ""
+    if ".." in evidence_path.split("/"):
+        return ""
+    return f"{base_url.rstrip('/')}/{quote(evidence_path)}"

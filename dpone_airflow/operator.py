@@ -1,0 +1,175 @@
+"""DponePodOperator: a KubernetesPodOperator that believes a pod only with its verified receipt.
+
+The stock operator calls a task successful when its pod ends with exit 0 and no receipt, and on SIGTERM of the worker;
+and it retries every failure. This one validates and re-projects the receipt, takes the pod's termination message as
+second channel, fails where proof is missing, and retries only what a repeat cannot harm. Source: design 12, kpo.md 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.common.compat.sdk import (
+    XCOM_RETURN_KEY,
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+)
+from kubernetes.client.exceptions import ApiException
+
+from dpone_airflow.links import LoadReportLink
+from dpone_airflow.outcome import RetryDecision, StepContract, StepEnd, decide_retry
+from dpone_core.contracts.receipt_verification import RECEIPT_NOT_SUCCEEDED, ReceiptExpectation, ReceiptProblem, examine
+from dpone_core.contracts.step_receipt import RECEIPT_INVALID, StepReceipt, receipt_from_termination
+
+STEP_END_KEY = "dpone_step_end"
+_UNREADABLE = "unreadable"
+
+
+class StepFailedError(AirflowException):
+    """One try of a step failed and a retry may repeat it."""
+
+
+class DponePodOperator(KubernetesPodOperator):
+    """One run-spec step in one pod; returns the step's receipt as a flat mapping.
+
+    Raises AirflowFailException (no retry) for a refused step, for a classification that forbids a repeat and where a
+    step without receipt must stop; StepFailedError (retryable) otherwise.
+    """
+
+    template_fields = ("dpone_command", "run_spec_ref", *KubernetesPodOperator.template_fields)
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **KubernetesPodOperator.template_fields_renderers,
+        "dpone_command": "bash",
+        "run_spec_ref": "json",
+    }
+    template_ext = ()
+    operator_extra_links = (LoadReportLink(),)
+    custom_operator_name = "dpone step"
+
+    def __init__(
+        self, *, dpone_command: str, run_spec_ref: Mapping[str, str], step: StepContract, **kwargs: Any
+    ) -> None:
+        super().__init__(**{**kwargs, "do_xcom_push": True, "log_pod_spec_on_failure": False})
+        self.dpone_command = dpone_command
+        self.run_spec_ref = dict(run_spec_ref)
+        self.step = step
+        self.render_template_as_native_obj = False
+        self._expectation: ReceiptExpectation | None = None
+        self._receipt: StepReceipt | None = None
+        self._problem: ReceiptProblem | None = None
+        self._exit_code: int | None = None
+
+    @property
+    def evidence_path(self) -> str | None:
+        """Evidence of the try that just ended, for the report link."""
+        return self._receipt.evidence_path if self._receipt else None
+
+    def execute(self, context: Any) -> Any:
+        base = super().execute
+        return self._guarded(context, lambda: base(context))
+
+    def trigger_reentry(self, context: Any, event: dict[str, Any]) -> Any:
+        base = super().trigger_reentry
+        return self._guarded(context, lambda: base(context, event))
+
+    def extract_xcom(self, pod: Any, **kwargs: Any) -> Any:
+        """The step's own receipt, re-projected through its contract; None for anything else the file holds."""
+        try:
+            received = super().extract_xcom(pod, **kwargs)
+        except (ValueError, AirflowException, ApiException) as error:
+            self.log.warning("The receipt file could not be read (%s)", type(error).__name__)
+            received = _UNREADABLE if isinstance(error, ValueError) else None
+        self._accept(received)
+        if self._receipt is None:
+            self._observe(self._read_again(pod))
+        return self._receipt.wire() if self._receipt else None
+
+    def cleanup(self, pod: Any, remote_pod: Any, xcom_result: Any = None, context: Any = None) -> None:
+        """Look at the pod once more before it goes, then let the stock operator judge its state and delete it."""
+        fresh = self._read_again(pod) if pod is not None and pod.metadata.name else None
+        self._observe(fresh or remote_pod)
+        found = self._receipt.wire() if self._receipt else xcom_result
+        super().cleanup(
+            pod=pod,
+            remote_pod=(fresh or remote_pod) if remote_pod else None,
+            xcom_result=found,
+            context=context,
+        )
+
+    def _guarded(self, context: Any, run: Callable[[], Any]) -> dict[str, object]:
+        ti = context["ti"]
+        map_index = -1 if ti.map_index is None else ti.map_index
+        self._expectation = self.step.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index)
+        failure: AirflowException | None = None
+        try:
+            run()
+        except (AirflowFailException, AirflowSkipException, StepFailedError):
+            raise
+        except AirflowException as error:
+            failure = error
+        end = StepEnd(receipt=self._receipt, exit_code=self._exit_code, interrupted=self._killed)
+        decision = decide_retry(end, self.step)
+        if decision is RetryDecision.PASS and self._receipt is not None:
+            if failure is not None:
+                self.log.warning("Receipt and exit code prove success in spite of: %s", failure)
+            return self._receipt.wire()
+        self._leave_for_the_gate(ti)
+        message = self._failure_message(end, decision)
+        if decision is RetryDecision.STOP:
+            raise AirflowFailException(message) from failure
+        raise StepFailedError(message) from failure
+
+    def _accept(self, received: object) -> None:
+        """Keep `received` if it is this step's own receipt, else remember why not."""
+        if self._expectation is None:
+            return
+        examined = examine(received, self._expectation)
+        if examined.receipt is not None:
+            self._receipt, self._problem = examined.receipt, None
+        elif self._receipt is None and (received is not None or self._problem is None):
+            self._problem = examined.problems[0]
+
+    def _observe(self, pod: Any) -> None:
+        """Exit code of the step's container, and the receipt in its termination message if there is none yet."""
+        statuses = (pod.status.container_statuses if pod is not None and pod.status else None) or ()
+        ended = next(
+            (one.state.terminated for one in statuses if one.name == self.base_container_name and one.state), None
+        )
+        if ended is None:
+            return
+        self._exit_code = ended.exit_code
+        second = receipt_from_termination(ended.message) if self._receipt is None else None
+        if second is not None:
+            self._accept(second.wire())
+
+    def _read_again(self, pod: Any) -> Any:
+        try:
+            return self.pod_manager.read_pod(pod)
+        except (ApiException, AirflowException):
+            return None
+
+    def _leave_for_the_gate(self, ti: Any) -> None:
+        """What the gate needs to name the cause of a failure: receipt, exit code, receipt problem."""
+        if self._receipt is not None:
+            ti.xcom_push(key=XCOM_RETURN_KEY, value=self._receipt.wire())
+        problem = self._problem.code if self._problem and self._receipt is None else None
+        ti.xcom_push(key=STEP_END_KEY, value={"exit_code": self._exit_code, "receipt_problem": problem})
+
+    def _failure_message(self, end: StepEnd, decision: RetryDecision) -> str:
+        parts: list[str] = []
+        if self._killed:
+            parts.append("the task was interrupted, its outcome is not proven")
+        if end.exit_code:
+            parts.append(f"exit code {end.exit_code}")
+        if end.receipt is not None and end.receipt.error_code is not None:
+            classification = end.receipt.retry_classification
+            parts.append(f"{end.receipt.error_code} ({classification.value if classification else 'unclassified'})")
+        elif end.receipt is not None:
+            parts.append("the receipt says succeeded")
+        if self._problem is not None and end.receipt is None and self._problem.code != RECEIPT_NOT_SUCCEEDED:
+            parts.append(f"{self._problem.code}: {self._problem.message}")
+        advice = "no automatic retry" if decision is RetryDecision.STOP else "a retry is safe"
+        return f"dpone step {self.step.step_id}: {'; '.join(parts) or RECEIPT_INVALID}; {advice}"
