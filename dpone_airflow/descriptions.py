@@ -47,7 +47,8 @@ def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
 def gate_document(spec: RunSpec) -> str:
     """What the gate demands."""
     return (
-        f"Passes only if every step of **{spec.process}** succeeded in this DAG run and left its own verified receipt.\n\n"
+        f"Passes only if every step of **{spec.process}** succeeded in this DAG run "
+        "and left its own verified receipt.\n\n"
         "A failure names the first cause; the verdict is the XCom `return_value`."
     )
 

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 from airflow.providers.common.compat.sdk import XCOM_RETURN_KEY, AirflowFailException, BaseOperator
 
-from dpone_airflow.outcome import StepContract, StepObservation, Verdict, judge
+from dpone_airflow.outcome import STEP_END_KEY, StepContract, StepObservation, Verdict, judge
 from dpone_core.contracts.receipt_verification import RECEIPT_REQUIRED
 
-STEP_END_KEY = "dpone_step_end"
 _KUBERNETES_PROVIDER = "apache-airflow-providers-cncf-kubernetes"
 
 

@@ -20,11 +20,10 @@ from airflow.providers.common.compat.sdk import (
 from kubernetes.client.exceptions import ApiException
 
 from dpone_airflow.links import LoadReportLink
-from dpone_airflow.outcome import RetryDecision, StepContract, StepEnd, decide_retry
+from dpone_airflow.outcome import STEP_END_KEY, RetryDecision, StepContract, StepEnd, decide_retry
 from dpone_core.contracts.receipt_verification import RECEIPT_NOT_SUCCEEDED, ReceiptExpectation, ReceiptProblem, examine
 from dpone_core.contracts.step_receipt import RECEIPT_INVALID, StepReceipt, receipt_from_termination
 
-STEP_END_KEY = "dpone_step_end"
 _UNREADABLE = "unreadable"
 
 

@@ -32,6 +32,9 @@ POD_EXIT: Final = ErrorCode("DPONE_POD_EXIT_NONZERO")
 TASK_NOT_SUCCESSFUL: Final = ErrorCode("DPONE_TASK_NOT_SUCCESSFUL")
 TASK_STATE_UNKNOWN: Final = ErrorCode("DPONE_TASK_STATE_UNKNOWN")
 
+STEP_END_KEY: Final = "dpone_step_end"
+"""XCom key under which an operator leaves exit code and receipt problem of a failed try."""
+
 _REFUSED_EXIT: Final = 2
 _NOT_STARTED: Final = frozenset({"upstream_failed", "skipped", "removed"})
 
