@@ -69,3 +69,12 @@ class CommitOutcomeUnknownError(ConnectorError):
     """The commit statement was sent and its answer is lost: the target may be old or new."""
 
     code = "target_outcome_unknown"
+
+
+class RunTerminated(BaseException):
+    """SIGTERM arrived: abort what can be aborted, clean, write the receipt, exit 143.
+
+    A BaseException, so that no adapter mistakes it for a driver's failure.
+    """
+
+    code = "DPONE_RUN_TERMINATED"

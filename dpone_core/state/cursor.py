@@ -16,7 +16,8 @@ from dpone_core.errors import ETLExecutionError
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlTable, ControlTables
+from dpone_core.ports.state import SavedCursor
 
 _VERSION: Final = "updated_at"
 
@@ -58,46 +59,36 @@ def cursor_table(schema: str) -> ControlTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavedCursor:
-    column: str
-    value: str | None
-    load_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CursorStore:
     control: ControlTables
     schema: str
 
-    def open(self) -> None:
-        self.control.ensure(cursor_table(self.schema))
-
-    def read(self, key: str) -> SavedCursor | None:
-        row = self._row(key)
-        if row is None:
+    def read(self, config: LoadConfig) -> SavedCursor | None:
+        table = cursor_table(self.schema)
+        self.control.ensure(table)
+        rows = self.control.read(table, {"state_key": state_key(config)})
+        if not rows:
             return None
-        value = row["cursor_value"]
+        value = rows[0]["cursor_value"]
         return SavedCursor(
-            column=str(row["cursor_column"]),
+            column=str(rows[0]["cursor_column"]),
             value=None if value is None else str(value),
-            load_id=str(row["load_id"]),
+            load_id=str(rows[0]["load_id"]),
         )
 
     def advance(
         self, config: LoadConfig, identity: LoadIdentity, seen: SavedCursor | None, value: str | None, at: datetime
     ) -> None:
         """Writes the next lower bound; raises CursorStateMovedError if `seen` is no longer what is stored."""
-        key = state_key(config)
-        current = self.read(key)
-        if current != seen:
+        if self.read(config) != seen:
             raise CursorStateMovedError("the cursor state changed while this load ran; it was not overwritten")
         incremental = config.source.incremental
-        assert incremental is not None  # planning refuses cursor state without a cursor column
+        assert incremental is not None  # authoring refuses cursor state without a cursor column
         self.control.upsert(
             cursor_table(self.schema),
             (
                 {
-                    "state_key": key,
+                    "state_key": state_key(config),
                     "process_name": config.process,
                     "cursor_column": incremental.cursor_column,
                     "cursor_value": value,
@@ -107,7 +98,3 @@ class CursorStore:
                 },
             ),
         )
-
-    def _row(self, key: str) -> ControlRow | None:
-        rows = self.control.read(cursor_table(self.schema), {"state_key": key})
-        return rows[0] if rows else None

@@ -14,6 +14,7 @@ from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+from dpone_core.ports.state import Lease
 
 LEASE_DURATION: Final = timedelta(hours=6)
 _VERSION: Final = "updated_at"
@@ -39,14 +40,6 @@ def lease_table(schema: str) -> ControlTable:
         key=("lease_key",),
         version_column=_VERSION,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """A held lease; `row` is what the table must still say when it is released."""
-
-    key: str
-    row: ControlRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +71,10 @@ class LeaseStore:
         expected = None if held is None else {"owner": held["owner"], "expires_at": held["expires_at"]}
         if not self.control.compare_and_set(table, {"lease_key": key}, expected, row):
             raise LoadInProgressError("another load took the lease of this target first", fix="retry later")
-        return Lease(key=key, row=row)
+        return Lease(key=key, owner=identity.load_id)
 
     def release(self, lease: Lease) -> None:
-        """Does nothing when the lease was taken over meanwhile."""
-        self.control.compare_and_set(
-            lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.row["owner"]}, None
-        )
+        self.control.compare_and_set(lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, None)
 
     def _held(self, key: str) -> ControlRow | None:
         rows = self.control.read(lease_table(self.schema), {"lease_key": key})

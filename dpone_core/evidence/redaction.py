@@ -1,0 +1,119 @@
+"""The one redactor, used by every exit. Linear time: every pattern is bounded, none backtracks across a line.
+
+Known secrets are removed in every spelling a driver or encoder may give them: raw, URL-quoted, JSON-escaped, repr,
+base64 of the userinfo, ODBC braces. What merely looks like a credential is removed by shape (Facts 10).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+TOKEN: Final = "[REDACTED]"
+_MINIMUM_SECRET_CHARACTERS: Final = 4
+_NAMES: Final = (
+    r"(?:password|passwd|passphrase|pwd|pass|credentials?|authorization|secret|secret[_-]?(?:key|id|value)"
+    r"|(?:access|auth|refresh|id|bearer)?[_-]?token|(?:api|access|private|account|shared[_-]?access)[_-]?key"
+    r"|client[_-]?secret|connection[_-]?string|sas|pat)"
+)
+_PATTERNS: Final = (
+    re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]{0,8192}?-----END [A-Z ]{0,40}PRIVATE KEY-----"),
+    re.compile(r"(?<=://)[^\s\"'<>/@]{0,256}:[^\s\"'<>]{0,512}@"),
+    re.compile(
+        rf"(?i)(?<![A-Za-z0-9]){_NAMES}[\"']?\s{{0,4}}[=:]\s{{0,4}}"
+        r"(?P<value>\"[^\"\n]{1,512}\"|'[^'\n]{1,512}'|\{[^}\n]{1,512}\}|[^\s;&,\"'{}][^;&,\"'\n{}]{0,511}(?=;)"
+        r"|[^\s;&,\"'{}]{1,512})"
+    ),
+    re.compile(r"(?i)\b(?:bearer|basic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,2048})"),
+    re.compile(r"(?i)--(?:password|token|secret|api-key)[ =](?P<value>[^\s\"']{1,512})"),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{0,1024}"),
+    re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,255}\b"),
+)
+
+
+class Redactor:
+    """Built once per process from the secrets that were resolved; more can be added while it lives."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._forms: set[str] = set()
+        self._literal: re.Pattern[str] | None = None
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        for secret in secrets:
+            self._forms.update(form for form in spellings(secret) if len(form) >= _MINIMUM_SECRET_CHARACTERS)
+        if self._forms:
+            longest_first = sorted(self._forms, key=len, reverse=True)
+            self._literal = re.compile("|".join(re.escape(form) for form in longest_first))
+
+    def text(self, text: str) -> str:
+        """`text` with every secret replaced by the token; harmless text comes back unchanged."""
+        if self._literal is not None:
+            text = self._literal.sub(TOKEN, text)
+        for pattern in _PATTERNS:
+            text = pattern.sub(_replacement, text)
+        return text
+
+    def value(self, value: object) -> object:
+        """The same for every text inside a JSON-like value; keys are kept, they are ours."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self.value(item) for key, item in value.items()}
+        if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+            return [self.value(item) for item in value]
+        return value
+
+
+def secrets_in_uri(uri: str) -> tuple[str, ...]:
+    """Password, userinfo and credential-like query values of a connection URI, as written and decoded."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return (uri,)
+    found: list[str] = []
+    userinfo = parts.netloc.rpartition("@")[0]
+    if userinfo:
+        password = userinfo.partition(":")[2]
+        found += [userinfo, password, unquote(password)]
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        if re.fullmatch(_NAMES, name, re.IGNORECASE):
+            found += [value, unquote(value)]
+    return tuple(dict.fromkeys(text for text in found if text))
+
+
+def spellings(secret: str) -> frozenset[str]:
+    """Every way one secret may appear in somebody's text."""
+    escaped = json.dumps(secret)[1:-1]
+    unicode_escaped = escaped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    encoded = secret.encode("utf-8", "surrogatepass")
+    return frozenset(
+        {
+            secret,
+            quote(secret, safe="", errors="surrogatepass"),
+            quote_plus(secret, errors="surrogatepass"),
+            quote(secret, errors="surrogatepass"),
+            escaped,
+            unicode_escaped,
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            repr(secret)[1:-1],
+            "{" + secret.replace("}", "}}") + "}",
+            base64.b64encode(encoded).decode("ascii"),
+            base64.urlsafe_b64encode(encoded).decode("ascii"),
+        }
+        - {""}
+    )
+
+
+def _replacement(match: re.Match[str]) -> str:
+    if "value" not in match.re.groupindex:
+        return TOKEN + ("@" if match.group(0).endswith("@") else "")
+    start, end = match.span("value")
+    whole, offset = match.group(0), match.start()
+    return whole[: start - offset] + TOKEN + whole[end - offset :]

@@ -1,0 +1,134 @@
+"""From configuration and saved cursor to the request a source answers, and from its schema to what staging gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.lineage import lineage_schema
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
+from dpone_core.model.vocabulary import Side
+from dpone_core.planning.target_schema import TargetSchemaDecision, decide_target_schema
+from dpone_core.ports.metrics import MetricRequest
+from dpone_core.ports.session import SinkPorts, SourcePorts
+from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.ports.state import SavedCursor
+
+
+class SourceRefusedError(ETLExecutionError):
+    """The source cannot be loaded as it is; nothing was read and nothing mutated."""
+
+    code = "source_refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """`next_cursor` becomes the saved cursor after success; None while no row has a cursor value."""
+
+    request: ExtractRequest
+    schema: TableSchema
+    target: TargetSchemaDecision
+    next_cursor: str | None
+
+
+def prepare_extraction(
+    config: LoadConfig,
+    plan: LoadPlan,
+    source: SourcePorts,
+    sink: SinkPorts,
+    saved: SavedCursor | None,
+    token_values: Mapping[str, str],
+) -> Extraction:
+    """Describes source and target, fixes the cursor window, decides the staging schema. Reads no rows."""
+    request = ExtractRequest(
+        table=config.source.table,
+        query=config.source.query,
+        token_values=token_values,
+        path=config.source.path,
+        format=config.source.format,
+    )
+    schema = source.source.describe(request)
+    refuse_unloadable(schema)
+    next_cursor = None
+    if config.source.incremental is not None and config.sink.strategy.mode.is_incremental:
+        column = config.source.incremental.cursor_column
+        _refuse_bad_cursor(column, schema, request, source, saved)
+        next_cursor = source.source.cursor_maximum(request, column)
+        lower = saved.value if saved is not None else None
+        request = replace(
+            request,
+            window=CursorWindow(column=column, lower=lower, upper=next_cursor if next_cursor is not None else lower),
+        )
+        next_cursor = next_cursor if next_cursor is not None else lower
+    target = decide_target_schema(
+        schema,
+        lineage_schema(plan.target.lineage_columns),
+        sink.target.describe_target(plan.target.table),
+        plan.target.strategy,
+        plan.target.schema_evolution,
+    )
+    _refuse_unknown_keys(config, schema)
+    return Extraction(request=request, schema=schema, target=target, next_cursor=next_cursor)
+
+
+def refuse_unloadable(schema: TableSchema) -> None:
+    """A result without columns, with a reserved name, or with a type that has no exact form is refused by name."""
+    if not schema.columns:
+        raise SourceRefusedError("the source result has no columns", code="empty_projection")
+    reserved = [column.name for column in schema.columns if is_framework_column(column.name)]
+    if reserved:
+        raise SourceRefusedError(
+            f"source column '{reserved[0]}' uses the reserved prefix __dpone__",
+            code="framework_column_in_source",
+            fix="rename it in options.query",
+        )
+    unsupported = [column for column in schema.columns if column.type.kind is ColumnKind.UNSUPPORTED]
+    if unsupported:
+        listed = ", ".join(f"'{column.name}' ({column.type.native})" for column in unsupported)
+        raise SourceRefusedError(
+            f"source columns without an exact form: {listed}",
+            code="source_column_unsupported",
+            fix="CAST them in options.query",
+        )
+
+
+def _refuse_unknown_keys(config: LoadConfig, schema: TableSchema) -> None:
+    for name in (*config.sink.strategy.unique_key, *config.sink.physical_design.order_by):
+        if schema.find(name) is None:
+            raise SourceRefusedError(f"key column '{name}' is not in the source", code="key_column_unknown")
+
+
+def _refuse_bad_cursor(
+    column: str, schema: TableSchema, request: ExtractRequest, source: SourcePorts, saved: SavedCursor | None
+) -> None:
+    """The cursor must exist, be the saved one, and hold no NULL: a NULL lies in no window and would vanish."""
+    found = schema.find(column)
+    if found is None:
+        raise SourceRefusedError(f"cursor column '{column}' is not in the source", code="cursor_column_unknown")
+    if saved is not None and saved.column != column:
+        raise SourceRefusedError(
+            f"the saved state belongs to cursor column '{saved.column}', not '{column}'",
+            code="cursor_column_changed",
+            fix="load once with full_refresh, or restore the column",
+        )
+    if not found.nullable:
+        return
+    if source.metrics is None:
+        raise SourceRefusedError(f"cursor column '{column}' is nullable and cannot be checked", code="cursor_nullable")
+    counts = source.metrics.collect(_null_request(request, column)).get("null_counts")
+    nulls = counts.get(column) if isinstance(counts, Mapping) else None
+    if isinstance(nulls, bool) or not isinstance(nulls, int):
+        raise ConnectorError("the source did not count NULL cursor values", code="cursor_null_count_unavailable")
+    if nulls > 0:
+        raise SourceRefusedError(
+            f"cursor column '{column}' holds {nulls} NULL values; such rows would never be loaded",
+            code="cursor_has_nulls",
+            fix="give them a value, or filter them in options.query",
+        )
+
+
+def _null_request(request: ExtractRequest, column: str) -> MetricRequest:
+    return MetricRequest(side=Side.SOURCE, extract=request, row_count=False, null_counts=(column,))

@@ -1,0 +1,181 @@
+"""The running account of one attempt: its steps and decisions, in order, durable as they happen when audit is on.
+
+Failing to write a step is an evidence failure of the load: it propagates, the caller owns what that means where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dpone_core.errors import DponeError, ETLExecutionError
+from dpone_core.evidence.audit import AuditTrail, LoadStatus, LoadStep, StepOutcome
+from dpone_core.model.decision import RuntimeDecision
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.ports.clock import Clock
+from dpone_core.ports.control import ControlValue
+
+GOVERNANCE_PHASE = "load_governance"
+GOVERNANCE_KIND = "target_preparation"
+EVIDENCE_KIND = "data_quality_evidence"
+
+
+class EvidenceWriteError(ETLExecutionError):
+    """A step or status row could not be made durable; its own cause stays in `__cause__`."""
+
+    code = "load_evidence_failed"
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """What the block running a step may still say about it before it is recorded."""
+
+    details: dict[str, object] = field(default_factory=dict)
+    status: StepOutcome = StepOutcome.SUCCEEDED
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadRecord:
+    """Owned by one attempt, used by one thread."""
+
+    identity: LoadIdentity
+    plan: LoadPlan
+    clock: Clock
+    audit: AuditTrail | None
+    steps: list[LoadStep] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    _load_row: dict[str, ControlValue] = field(default_factory=dict)
+
+    @contextmanager
+    def step(
+        self, step_id: str, phase: str, kind: str, *, announced: Mapping[str, object] | None = None
+    ) -> Iterator[OpenStep]:
+        """Records the block as one step, failed with its code if it raises.
+
+        With `announced` a durable `running` row with these details stands before the block begins.
+        """
+        started_at = self.clock.utc_now()
+        opened = OpenStep(details=dict(announced or {}))
+        if announced is not None:
+            self._write(
+                LoadStep(
+                    step_id=step_id,
+                    phase=phase,
+                    kind=kind,
+                    status=StepOutcome.RUNNING,
+                    started_at=started_at,
+                    finished_at=started_at,
+                    details=dict(opened.details),
+                )
+            )
+        try:
+            yield opened
+        except BaseException as error:
+            self._record_failure(step_id, phase, kind, started_at, opened, error)
+            raise
+        self._finish(step_id, phase, kind, started_at, opened.status, opened.details, None)
+
+    def note(self, step_id: str, phase: str, kind: str, status: StepOutcome, details: dict[str, object]) -> None:
+        """A step without duration: something observed or decided."""
+        self._finish(step_id, phase, kind, self.clock.utc_now(), status, details, None)
+
+    def decide(self, decision: RuntimeDecision) -> None:
+        self.note(decision.decision_id, decision.phase, "runtime_decision", StepOutcome.SUCCEEDED, decision.as_json())
+
+    def governance_failed(self, error: BaseException, details: dict[str, object], *, evidence: bool) -> None:
+        """`load_governance_failed` with boundary, side and code; a failure to write it never hides `error`."""
+        now = self.clock.utc_now()
+        step = LoadStep(
+            step_id="load_governance_failed",
+            phase=GOVERNANCE_PHASE,
+            kind=EVIDENCE_KIND if evidence else GOVERNANCE_KIND,
+            status=StepOutcome.FAILED,
+            started_at=now,
+            finished_at=now,
+            details={**details, "error_code": code_of(error)},
+            error_code=code_of(error),
+        )
+        self.steps.append(step)
+        self._write_quietly(step)
+
+    def load_status(self, status: LoadStatus, **columns: ControlValue) -> None:
+        """Supersedes the load's row; columns said before are repeated."""
+        if self.audit is None:
+            return
+        at = self.clock.utc_now()
+        self._load_row.update({f"{status.value}_at": at, **columns})
+        try:
+            self.audit.record_load(self.identity, status, self._load_row, at)
+        except DponeError as error:
+            raise EvidenceWriteError("the load's status row could not be written") from error
+
+    def load_failed(self, error: BaseException) -> None:
+        """Best effort: the audit row of a failed load must not hide why it failed."""
+        try:
+            self.load_status(LoadStatus.FAILED, error_message=code_of(error))
+        except EvidenceWriteError:
+            self.warnings.append("load_status_not_recorded")
+
+    def _record_failure(
+        self, step_id: str, phase: str, kind: str, started_at: datetime, opened: OpenStep, error: BaseException
+    ) -> None:
+        step = LoadStep(
+            step_id=step_id,
+            phase=phase,
+            kind=kind,
+            status=StepOutcome.FAILED,
+            started_at=started_at,
+            finished_at=self.clock.utc_now(),
+            details=opened.details,
+            error_code=code_of(error),
+        )
+        self.steps.append(step)
+        self._write_quietly(step)
+
+    def _finish(
+        self,
+        step_id: str,
+        phase: str,
+        kind: str,
+        started_at: datetime,
+        status: StepOutcome,
+        details: dict[str, object],
+        error_code: str | None,
+    ) -> None:
+        step = LoadStep(
+            step_id=step_id,
+            phase=phase,
+            kind=kind,
+            status=status,
+            started_at=started_at,
+            finished_at=self.clock.utc_now(),
+            details=details,
+            error_code=error_code,
+        )
+        self.steps.append(step)
+        self._write(step)
+
+    def _write(self, step: LoadStep) -> None:
+        if self.audit is None:
+            return
+        try:
+            self.audit.record_step(self.identity, step)
+        except DponeError as error:
+            raise EvidenceWriteError(f"step '{step.step_id}' could not be recorded") from error
+
+    def _write_quietly(self, step: LoadStep) -> None:
+        try:
+            self._write(step)
+        except EvidenceWriteError:
+            self.warnings.append("failed_step_not_recorded")
+
+
+def code_of(error: BaseException) -> str:
+    """The stable code of any exception; foreign ones are internal errors, interruptions keep their names."""
+    if isinstance(error, KeyboardInterrupt):
+        return "DPONE_RUN_INTERRUPTED"
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else DponeError.code
