@@ -89,7 +89,7 @@ class HookRunner:
             return HookResult(hook=hook, status="already_succeeded")
         if previous is not None and hook.retry_policy is HookRetryPolicy.NONE:
             raise HookOutcomeUnknownError(
-                f"{hook.phase} '{hook.id}' was started in this run before and did not prove success; it is not repeated",
+                f"{hook.phase} '{hook.id}' was started in this run before and never proved success; not repeated",
                 fix="verify what it did, then start a new run id",
             )
         announced = {"sql_hash": hook.sql_hash, "retry_policy": hook.retry_policy.value}

@@ -1,0 +1,256 @@
+"""LoadOutcome: the truth about one attempt. RunReport: what a run prints and returns; this module is its sole builder.
+
+Shape of RunReport: S1 "Quality-gate failure diagnostics" (`manifest process selector run_id passed result attempts
+max_attempts retry_backoff_seconds`), details as in Facts 2.1. Rows are rows of the attempt, `final_rows` the rows of
+the target after it; a counter that is not known is null, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from dpone_core.errors import DponeError
+from dpone_core.evidence.audit import LoadStep
+from dpone_core.evidence.throughput import run_throughput
+from dpone_core.model.decision import RuntimeDecision, summarise
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.outcome import LoadResult
+from dpone_core.model.problem import ManifestInvalidError
+from dpone_core.model.vocabulary import (
+    Boundary,
+    CheckpointState,
+    RetryClassification,
+    SourceState,
+    TargetState,
+)
+
+RUN_SET_KIND: Final = "dpone.run_set.v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateCounts:
+    passed: int = 0
+    failed: int = 0
+    warned: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureFacts:
+    """Stable code, safe sentence, way out, and how the process must exit."""
+
+    code: str
+    message: str
+    fix: str | None
+    exit_code: int
+
+    @property
+    def line(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOutcome:
+    """`failure` None = success; `boundary` and `retry` are None then. `quality_gates` is the allow-listed projection."""
+
+    identity: LoadIdentity
+    result: LoadResult
+    target_state: TargetState
+    checkpoint_state: CheckpointState
+    source_state: SourceState
+    started_at: datetime
+    finished_at: datetime
+    failure: FailureFacts | None = None
+    boundary: Boundary | None = None
+    retry: RetryClassification | None = None
+    quality_gates: Mapping[str, object] | None = None
+    gate_counts: GateCounts = field(default_factory=GateCounts)
+    acceptance_required: bool = False
+    steps: tuple[LoadStep, ...] = ()
+    decisions: tuple[RuntimeDecision, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.failure is None
+
+    @property
+    def duration_seconds(self) -> float:
+        return (self.finished_at - self.started_at).total_seconds()
+
+    def failure_context(self) -> dict[str, object] | None:
+        if self.failure is None or self.boundary is None or self.retry is None:
+            return None
+        return {
+            "failure_boundary": self.boundary.value,
+            "target_state": self.target_state.value,
+            "checkpoint_state": self.checkpoint_state.value,
+            "source_state": self.source_state.value,
+            "retry_classification": self.retry.value,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What a report says besides its outcome. `manifest` is relative or a basename, never absolute."""
+
+    manifest: str
+    process: str
+    selector: str | None
+    run_id: str
+    max_attempts: int = 1
+    retry_backoff_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """One run of one process. `outcome` is None when it was refused before anything executed."""
+
+    facts: RunFacts
+    outcome: LoadOutcome | None
+    refusal: FailureFacts | None = None
+    problems: tuple[dict[str, object], ...] = ()
+    attempts: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome is not None and self.outcome.passed
+
+    @property
+    def failure(self) -> FailureFacts | None:
+        return self.outcome.failure if self.outcome is not None else self.refusal
+
+    @property
+    def exit_code(self) -> int:
+        return self.failure.exit_code if self.failure is not None else 0
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "manifest": self.facts.manifest,
+            "process": self.facts.process,
+            "selector": self.facts.selector,
+            "run_id": self.facts.run_id,
+            "passed": self.passed,
+            "result": self._refused() if self.outcome is None else _result(self.outcome),
+            "attempts": self.attempts,
+            "max_attempts": self.facts.max_attempts,
+            "retry_backoff_seconds": self.facts.retry_backoff_seconds,
+        }
+
+    def _refused(self) -> dict[str, object]:
+        assert self.refusal is not None  # a report without outcome is a refusal
+        return {
+            "status": "error",
+            "inserted_rows": 0,
+            "updated_rows": 0,
+            "final_rows": None,
+            "extracted_rows": 0,
+            "duration_seconds": 0.0,
+            "errors": [self.refusal.line],
+            "error_code": self.refusal.code,
+            **({"fix": self.refusal.fix} if self.refusal.fix else {}),
+            **({"problems": list(self.problems)} if self.problems else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSetReport:
+    """Several processes of one manifest, in authored order, up to the first failure unless told to keep going."""
+
+    runs: tuple[RunReport, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(run.passed for run in self.runs)
+
+    @property
+    def exit_code(self) -> int:
+        return next((run.exit_code for run in self.runs if not run.passed), 0)
+
+    def as_json(self) -> dict[str, object]:
+        return {"kind": RUN_SET_KIND, "passed": self.passed, "runs": [run.as_json() for run in self.runs]}
+
+
+def failure_facts(error: BaseException) -> FailureFacts:
+    """Code, sentence and exit of any exception; a foreign one shows its type only, never its text."""
+    if isinstance(error, DponeError):
+        return FailureFacts(
+            code=error.code, message=error.message, fix=error.fix, exit_code=int(type(error).exit_class)
+        )
+    if isinstance(error, KeyboardInterrupt):
+        return FailureFacts(code="DPONE_RUN_INTERRUPTED", message="interrupted", fix=None, exit_code=130)
+    if getattr(error, "code", None) == "DPONE_RUN_TERMINATED":
+        return FailureFacts(code="DPONE_RUN_TERMINATED", message="terminated by signal", fix=None, exit_code=143)
+    return FailureFacts(code=DponeError.code, message=f"internal error ({type(error).__name__})", fix=None, exit_code=1)
+
+
+def refused(facts: RunFacts, error: DponeError) -> RunReport:
+    """The report of a run that was refused before execution."""
+    problems: tuple[dict[str, object], ...] = ()
+    if isinstance(error, ManifestInvalidError):
+        problems = tuple(
+            {
+                "code": problem.code,
+                "path": problem.path,
+                "message": problem.message,
+                "file": problem.position.file if problem.position else None,
+                "line": problem.position.line if problem.position else None,
+                "column": problem.position.column if problem.position else None,
+                "fix": problem.fix,
+            }
+            for problem in error.problems
+        )
+    return RunReport(facts=facts, outcome=None, refusal=failure_facts(error), problems=problems)
+
+
+def _result(outcome: LoadOutcome) -> dict[str, object]:
+    result = outcome.result
+    document: dict[str, object] = {
+        "status": "success" if outcome.passed else "error",
+        "inserted_rows": result.inserted_rows,
+        "updated_rows": result.updated_rows,
+        "final_rows": result.final_rows,
+        "extracted_rows": result.extracted_rows,
+        "duration_seconds": round(outcome.duration_seconds, 6),
+        "errors": [] if outcome.failure is None else [outcome.failure.line],
+    }
+    if outcome.failure is not None:
+        document["error_code"] = outcome.failure.code
+        if outcome.failure.fix:
+            document["fix"] = outcome.failure.fix
+        if outcome.quality_gates is not None:
+            document["quality_gates"] = dict(outcome.quality_gates)
+        document["failure_context"] = outcome.failure_context()
+    document["details"] = _details(outcome)
+    return document
+
+
+def _details(outcome: LoadOutcome) -> dict[str, object]:
+    result = outcome.result
+    counters = {
+        "loaded_rows": result.inserted_rows,
+        "staging_rows": result.staged_rows,
+        "extracted_rows": result.extracted_rows,
+    }
+    acceptance = result.acceptance_metrics
+    reconciliation: dict[str, object] = {
+        "governance_finalization": result.governance_finalization.value if result.governance_finalization else None,
+        "source_rows": result.extracted_rows,
+        "staged_rows": result.staged_rows,
+        "target_rows": result.final_rows,
+    }
+    if outcome.quality_gates is not None:
+        reconciliation["quality_gates"] = dict(outcome.quality_gates)
+    if acceptance is not None:
+        reconciliation["acceptance_metrics"] = acceptance.as_json()
+    return {
+        "load_id": outcome.identity.load_id,
+        "source_state": outcome.source_state.value,
+        "run_throughput": run_throughput(counters, outcome.duration_seconds),
+        "runtime_decisions": summarise(outcome.decisions),
+        "reconciliation_metrics": reconciliation,
+        "warnings": list(outcome.warnings),
+        "load_steps": [step.as_json(outcome.identity) for step in outcome.steps],
+    }

@@ -1,0 +1,56 @@
+"""Evidence files below one directory: atomic, durable, never half a document."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpone_core.errors import ETLExecutionError
+
+
+class EvidenceFilesError(ETLExecutionError):
+    """The evidence directory refused; the path is not shown, the operating system's text stays in `__cause__`."""
+
+    code = "evidence_publication_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalEvidenceFiles:
+    root: Path
+
+    def publish(self, relative_path: str, content: bytes) -> None:
+        """Temporary file, fsync, rename, directory fsync. Raises EvidenceFilesError; a partial file never shows."""
+        target = self.root / relative_path
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+            _sync_directory(target.parent)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise EvidenceFilesError(f"evidence '{target.name}' could not be written") from error
+
+    def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
+        try:
+            with open(self.root / relative_path, "rb") as file:
+                content = file.read(limit_bytes + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise EvidenceFilesError("an evidence file could not be read") from error
+        if len(content) > limit_bytes:
+            raise EvidenceFilesError(f"an evidence file exceeds {limit_bytes} bytes", code="evidence_too_large")
+        return content
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
