@@ -1,0 +1,249 @@
+"""What a load did and what a failed one left behind: values only, made by the code that owns the mutation boundary.
+
+Counters are exact or None; a value that is not a non-negative integer becomes None and never zero.
+Sources: S0 "Post-commit failure outcome", "Artifacts and evidence"; Facts 5 "Outcome mapping" and acceptance shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from dpone_core.model.vocabulary import (
+    AcceptanceMode,
+    Boundary,
+    CheckpointState,
+    FinalizationPhase,
+    RetryClassification,
+    Side,
+    SourceState,
+    TargetState,
+)
+
+MAX_COUNT: Final = 2**63 - 1
+METRIC_SNAPSHOT_KIND: Final = "dpone.acceptance.metric_snapshot.v1"
+RUN_METRICS_KIND: Final = "dpone.acceptance.run_metrics.v1"
+
+
+def count_or_none(value: object) -> int | None:
+    """`value` when it is a plain integer from 0 to 2**63 - 1; booleans, text, floats and negatives become None."""
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceMetricSnapshot:
+    """Metrics of one side, rebuilt from the request. `columns` are the measured ones, in schema order.
+
+    `row_count` is None when it was not requested or is not known; `warnings` holds stable codes only.
+    """
+
+    side: Side
+    dataset: str
+    columns: tuple[str, ...] = ()
+    row_count: int | None = None
+    null_counts: Mapping[str, int] = field(default_factory=dict)
+    distinct_counts: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    captured_before_cleanup: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "null_counts", MappingProxyType(dict(self.null_counts)))
+        object.__setattr__(self, "distinct_counts", MappingProxyType(dict(self.distinct_counts)))
+
+    @property
+    def succeeded(self) -> bool:
+        """False for a warning snapshot."""
+        return not self.warnings
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kind": METRIC_SNAPSHOT_KIND,
+            "side": self.side.value,
+            "dataset": self.dataset,
+            "columns": list(self.columns),
+            "row_count": self.row_count,
+            "null_counts": dict(self.null_counts),
+            "distinct_counts": dict(self.distinct_counts),
+            "warnings": list(self.warnings),
+            "captured_before_cleanup": self.captured_before_cleanup,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRunMetrics:
+    """The merged snapshots of a load, one per requested side; `load_result_rows` are rows of the attempt."""
+
+    mode: AcceptanceMode
+    snapshots: tuple[AcceptanceMetricSnapshot, ...]
+    load_result_rows: int | None = None
+
+    @property
+    def warnings(self) -> int:
+        """Number of warning snapshots."""
+        return sum(not snapshot.succeeded for snapshot in self.snapshots)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kind": RUN_METRICS_KIND,
+            "mode": self.mode.value,
+            "snapshots": {snapshot.side.value: snapshot.as_json() for snapshot in self.snapshots},
+            "load_result_rows": self.load_result_rows,
+        }
+
+
+_COUNTERS: Final = ("inserted_rows", "updated_rows", "final_rows", "extracted_rows", "staged_rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What one attempt did. All rows are rows of the attempt except `final_rows`, the rows in the target after it.
+
+    None means not known. Judgment of quality is not here: it is the receipt that travels beside this value.
+    """
+
+    inserted_rows: int | None = None
+    updated_rows: int | None = None
+    final_rows: int | None = None
+    extracted_rows: int | None = None
+    staged_rows: int | None = None
+    attempts: int = 1
+    governance_finalization: FinalizationPhase | None = None
+    acceptance_metrics: AcceptanceRunMetrics | None = None
+
+    def __post_init__(self) -> None:
+        _normalise_counters(self)
+
+    def with_acceptance(self, metrics: AcceptanceRunMetrics | None) -> LoadResult:
+        return replace(self, acceptance_metrics=metrics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityGateFailureOutcome:
+    """Safe truth about a load whose gates failed. `mutation_returned_success` claims no durability.
+
+    Built by the coordinator that owns the mutation boundary, through the constructors below; `attempts` counts from
+    1. Raises TypeError for a state that is not of its closed vocabulary, ValueError for a source state beyond S0's.
+    """
+
+    failure_boundary: Boundary
+    target_state: TargetState
+    checkpoint_state: CheckpointState
+    source_state: SourceState
+    retry_classification: RetryClassification
+    inserted_rows: int | None = None
+    updated_rows: int | None = None
+    final_rows: int | None = None
+    extracted_rows: int | None = None
+    staged_rows: int | None = None
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        _require_member(self.failure_boundary, Boundary)
+        _require_member(self.target_state, TargetState)
+        _require_member(self.checkpoint_state, CheckpointState)
+        _require_member(self.source_state, SourceState)
+        _require_member(self.retry_classification, RetryClassification)
+        if self.source_state not in (SourceState.NOT_ADVANCED, SourceState.UNKNOWN):
+            raise ValueError("a failed quality judgment leaves the source state not_advanced or unknown")
+        _normalise_counters(self)
+
+    @classmethod
+    def pre_commit(cls, result: LoadResult) -> QualityGateFailureOutcome:
+        """Staged gates failed before finalize: the target was not touched."""
+        return _outcome(
+            result,
+            Boundary.PRE_COMMIT,
+            TargetState.NOT_MUTATED,
+            CheckpointState.NOT_ADVANCED,
+            RetryClassification.RETRY_BEFORE_TARGET_MUTATION,
+        )
+
+    @classmethod
+    def legacy_returned(cls, result: LoadResult) -> QualityGateFailureOutcome:
+        """A non-native sink.load returned before the gates failed: a retry may repeat the mutation."""
+        return _outcome(
+            result,
+            Boundary.POST_COMMIT,
+            TargetState.MUTATION_RETURNED_SUCCESS,
+            CheckpointState.NOT_APPLICABLE,
+            RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION,
+        )
+
+    @classmethod
+    def native_committed(cls, result: LoadResult) -> QualityGateFailureOutcome:
+        """Matching native checkpoints are COMMITTED: a retry resumes without touching the sink."""
+        return _outcome(
+            result,
+            Boundary.POST_COMMIT,
+            TargetState.MUTATION_RETURNED_SUCCESS,
+            CheckpointState.COMMITTED,
+            RetryClassification.RETRY_VIA_NATIVE_RESUME,
+        )
+
+    @classmethod
+    def native_uncommitted(cls, result: LoadResult) -> QualityGateFailureOutcome:
+        """The sink returned but native checkpoints are not known to be committed: a person has to look."""
+        return _outcome(
+            result,
+            Boundary.POST_COMMIT,
+            TargetState.MUTATION_RETURNED_SUCCESS,
+            CheckpointState.UNKNOWN,
+            RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+        )
+
+    @classmethod
+    def resume_validation(cls, result: LoadResult) -> QualityGateFailureOutcome:
+        """Validation of already committed partitions failed: nothing was mutated, checkpoints stay committed."""
+        return _outcome(
+            result,
+            Boundary.RESUME_VALIDATION,
+            TargetState.NOT_MUTATED,
+            CheckpointState.COMMITTED,
+            RetryClassification.RETRY_VIA_NATIVE_RESUME,
+        )
+
+    def failure_context(self) -> dict[str, str]:
+        """The additive `failure_context` object of a run report."""
+        return {
+            "failure_boundary": self.failure_boundary.value,
+            "target_state": self.target_state.value,
+            "checkpoint_state": self.checkpoint_state.value,
+            "source_state": self.source_state.value,
+            "retry_classification": self.retry_classification.value,
+        }
+
+
+def _outcome(
+    result: LoadResult,
+    boundary: Boundary,
+    target: TargetState,
+    checkpoint: CheckpointState,
+    retry: RetryClassification,
+) -> QualityGateFailureOutcome:
+    return QualityGateFailureOutcome(
+        failure_boundary=boundary,
+        target_state=target,
+        checkpoint_state=checkpoint,
+        source_state=SourceState.NOT_ADVANCED,
+        retry_classification=retry,
+        inserted_rows=result.inserted_rows,
+        updated_rows=result.updated_rows,
+        final_rows=result.final_rows,
+        extracted_rows=result.extracted_rows,
+        staged_rows=result.staged_rows,
+        attempts=result.attempts,
+    )
+
+
+def _require_member(value: object, vocabulary: type[Enum]) -> None:
+    if not isinstance(value, vocabulary):
+        raise TypeError(f"expected a {vocabulary.__name__}")
+
+
+def _normalise_counters(value: LoadResult | QualityGateFailureOutcome) -> None:
+    for name in _COUNTERS:
+        object.__setattr__(value, name, count_or_none(getattr(value, name)))
+    object.__setattr__(value, "attempts", count_or_none(value.attempts) or 1)

@@ -1,0 +1,111 @@
+"""The ordered, fully normalised gate policy and the fingerprint that binds reports to it.
+
+The fingerprint leaves out aliases, metrics, times, run ids, SQL text and acceptance. Sources: S0 "bind receipts to
+the evaluated gate policy", Facts 5 "Canonicalisation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dpone_core.authoring.quality import (
+    CustomSqlGate,
+    GateSection,
+    MinRowsGate,
+    QualitySection,
+    RowCountGate,
+    TypedHashGate,
+)
+from dpone_core.authoring.validate import WRONG_TYPE, validate
+from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.problem import ManifestInvalidError, Problem
+from dpone_core.model.sql import sql_hash_of
+from dpone_core.model.vocabulary import GateType, Side
+from dpone_core.quality.compat import gate_from_check
+from dpone_core.quality.gates import QualityGate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateContractEntry:
+    """What a report must state about one gate, in policy order."""
+
+    gate_id: str
+    type: str
+    severity: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityGatePolicy:
+    """Gates in authored order, compatibility checks after them."""
+
+    gates: tuple[QualityGate, ...] = ()
+    policy_fingerprint: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        gates = [_canonical(ordinal, gate) for ordinal, gate in enumerate(self.gates)]
+        object.__setattr__(self, "policy_fingerprint", fingerprint({"gates": gates}))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.gates
+
+    @property
+    def contract(self) -> tuple[GateContractEntry, ...]:
+        return tuple(
+            GateContractEntry(gate_id=gate.id, type=str(gate.type), severity=gate.severity.value) for gate in self.gates
+        )
+
+    @classmethod
+    def from_section(cls, section: QualitySection) -> QualityGatePolicy:
+        gates = [_gate(authored) for authored in section.gates]
+        gates += [gate_from_check(check, section.mode) for check in section.checks]
+        return cls(gates=tuple(gates))
+
+
+def quality_section(quality: object) -> QualitySection:
+    """Runs the authoring rules on one authored `quality` mapping, read once.
+
+    Raises ManifestInvalidError with paths below `quality`.
+    """
+    if not isinstance(quality, Mapping):
+        raise ManifestInvalidError([Problem(code=WRONG_TYPE, message="expected a mapping", path="quality")])
+    section = validate(QualitySection, quality)
+    if isinstance(section, tuple):
+        raise ManifestInvalidError([_below_quality(problem) for problem in section])
+    return section
+
+
+def _below_quality(problem: Problem) -> Problem:
+    return replace(problem, path=f"quality.{problem.path}" if problem.path else "quality")
+
+
+def _gate(authored: GateSection) -> QualityGate:
+    common = QualityGate(id=authored.id, type=GateType(authored.type), severity=authored.severity)
+    if isinstance(authored, RowCountGate):
+        return replace(common, tolerance_mode=authored.tolerance.mode, tolerance_value=authored.tolerance.value)
+    if isinstance(authored, MinRowsGate):
+        return replace(common, side=Side(authored.side), threshold=authored.threshold)
+    if isinstance(authored, TypedHashGate):
+        return replace(common, hash_mode=authored.mode)
+    declared = replace(common, side=Side(authored.side))
+    if isinstance(authored, CustomSqlGate):
+        return replace(declared, sql_sha256=sql_hash_of(authored.sql))
+    return declared
+
+
+def _canonical(ordinal: int, gate: QualityGate) -> dict[str, object]:
+    canonical: dict[str, object] = {
+        "ordinal": ordinal,
+        "id": gate.id,
+        "type": str(gate.type),
+        "severity": gate.severity.value,
+        "side": gate.side.value,
+        "threshold": gate.threshold,
+        "tolerance_mode": gate.tolerance_mode.value,
+        "tolerance_value": gate.tolerance_value + 0.0,
+        "hash_mode": gate.hash_mode.value,
+    }
+    if gate.sql_sha256 is not None:
+        canonical["sql_sha256"] = gate.sql_sha256
+    return canonical
