@@ -1,0 +1,58 @@
+"""Runs every scenario DAG with dag.test() and writes what Airflow's database then holds: states, tries, XComs, fields.
+
+Started as a process of its own: `run_scenarios.py DAG_FILE RESULT_FILE`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+
+def main(dag_file: str, result_file: str) -> None:
+    specification = importlib.util.spec_from_file_location("scenario_dags", dag_file)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    results: dict[str, Any] = {}
+    for name, dag in vars(module).items():
+        if not name.startswith("dag_"):
+            continue
+        print(f"@@SCENARIO {dag.dag_id}", flush=True)
+        run = dag.test()
+        results[dag.dag_id] = {"state": str(run.state), "run_id": run.run_id, "tasks": observed(dag.dag_id)}
+    Path(result_file).write_text(json.dumps(results), encoding="utf-8")
+
+
+def observed(dag_id: str) -> dict[str, Any]:
+    with create_session() as session:
+        tasks = session.scalars(select(TaskInstance).where(TaskInstance.dag_id == dag_id)).all()
+        found = {
+            task.task_id.rpartition(".")[2]: {
+                "state": str(getattr(task.state, "value", task.state)),
+                "try_number": task.try_number,
+                "xcom": {},
+                "rendered": {},
+            }
+            for task in tasks
+        }
+        for row in session.scalars(select(XComModel).where(XComModel.dag_id == dag_id)):
+            value = row.value
+            found[row.task_id.rpartition(".")[2]]["xcom"][row.key] = value
+        fields = select(RenderedTaskInstanceFields).where(RenderedTaskInstanceFields.dag_id == dag_id)
+        for rendered in session.scalars(fields):
+            found[rendered.task_id.rpartition(".")[2]]["rendered"] = rendered.rendered_fields
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

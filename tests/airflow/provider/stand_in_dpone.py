@@ -1,0 +1,130 @@
+"""A stand-in for the `dpone` command inside a pod: it behaves as the DAG id says and writes real receipts.
+
+The DAG id selects the behaviour of the load step; every other step succeeds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dpone_core.contracts.step_receipt import (
+    EvidenceReference,
+    StepIdentity,
+    StepReceipt,
+    StepResult,
+    seal,
+    termination_message,
+)
+from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, TargetState
+
+SHA = "sha256:" + "a" * 64
+PACK, POLICY, SQL = (f"sha256:{digit * 64}" for digit in "bcd")
+RECEIPT_FILE = Path("/airflow/xcom/return.json")
+TERMINATION_FILE = Path("/dev/termination-log")
+EXIT_STATUS = {0: StepStatus.SUCCEEDED, 2: StepStatus.REFUSED, 143: StepStatus.INTERRUPTED}
+
+
+def receipt(exit_code: int = 0, error: str | None = None, retry: str | None = None, **ids: object) -> StepReceipt:
+    step_id = os.environ["DPONE_STEP_ID"]
+    is_load, is_hook = step_id.startswith("dpone_run"), step_id.startswith("pre_hook")
+    identity: dict[str, object] = {
+        "kind": StepKind.LOAD if is_load else StepKind.HOOK if is_hook else StepKind.BUNDLE_VERIFY,
+        "step_id": step_id,
+        "process": "flights",
+        "dag_id": os.environ["DPONE_DAG_ID"],
+        "dag_run_id": os.environ["DPONE_DAG_RUN_ID"],
+        "run_id": os.environ["DPONE_DAG_RUN_ID"],
+        "load_id": "01KB6Q4X7D8M1T9N3VZ5C2R0AE" if is_load else None,
+        "try_number": int(os.environ["DPONE_TRY_NUMBER"]),
+        "map_index": int(os.environ["DPONE_MAP_INDEX"]),
+        "run_spec_fingerprint": os.environ["DPONE_RUN_SPEC_FINGERPRINT"],
+        "pack_fingerprint": PACK,
+        "policy_snapshot_id": POLICY,
+        "sql_hash": SQL if is_hook else None,
+    }
+    now = datetime.now(UTC)
+    succeeded = exit_code == 0
+    return seal(
+        dpone_version="0.1.0",
+        identity=StepIdentity(**{**identity, **ids}),  # type: ignore[arg-type]
+        result=StepResult(
+            status=EXIT_STATUS.get(exit_code, StepStatus.FAILED),
+            exit_code=exit_code,
+            error_code=error,
+            started_at=now,
+            finished_at=now,
+            target_state=TargetState.MUTATION_RETURNED_SUCCESS if is_load else None,
+            source_state=(SourceState.ADVANCED if succeeded else SourceState.NOT_ADVANCED) if is_load else None,
+            retry_classification=RetryClassification(retry) if retry else None,
+        ),
+        evidence=EvidenceReference(path="runs/flights/run-1/run.json", sha256=SHA) if is_load else None,
+    )
+
+
+def leave(content: bytes) -> None:
+    RECEIPT_FILE.write_bytes(content)
+
+
+def check_hook_receipts() -> None:
+    received = json.loads(os.environ["DPONE_STEP_RECEIPTS"])
+    if received["pre_hook_refresh_mart"]["status"] != "succeeded":
+        sys.exit("the hook receipt did not arrive")
+    if not os.environ["DPONE_CONN_DWH"].endswith("canary"):
+        sys.exit("the secret did not arrive")
+
+
+def behave(scenario: str) -> int:
+    first_try = os.environ["DPONE_TRY_NUMBER"] == "1"
+    failing = {"exit_code": 1, "error": "DPONE_QUALITY_GATES_FAILED"}
+    match scenario:
+        case "no_receipt":
+            return 0
+        case "no_receipt_exit_1":
+            return 1
+        case "foreign":
+            leave(receipt(dag_run_id="another_run").encode())
+        case "malformed":
+            leave(receipt().encode()[:-20])
+        case "blob":
+            leave(json.dumps({**receipt().wire(), "password": "canary", "blob": "x" * 2_000_000}).encode())
+        case "refused":
+            leave(receipt(2, "DPONE_CONFIGURATION_INVALID").encode())
+            return 2
+        case "safe_retry" if first_try:
+            leave(receipt(**failing, retry="retry_before_target_mutation").encode())
+            return 1
+        case "unsafe":
+            leave(receipt(**failing, retry="retry_may_repeat_target_mutation").encode())
+            return 1
+        case "lying_exit":
+            leave(receipt(**failing, retry="operator_verification_required").encode())
+        case "termination_only":
+            TERMINATION_FILE.write_bytes(termination_message("DPONE_OK: loaded", receipt()))
+        case "killed":
+            leave(receipt().encode()[:10])
+            os.kill(os.getpid(), 9)
+        case "killed_after_success":
+            leave(receipt().encode())
+            time.sleep(0.2)
+            os.kill(os.getpid(), 9)
+        case _:
+            leave(receipt().encode())
+    return 0
+
+
+def main() -> int:
+    if not os.environ["DPONE_STEP_ID"].startswith("dpone_run"):
+        leave(receipt().encode())
+        return 0
+    if "receipts" in sys.argv:
+        check_hook_receipts()
+    return behave(os.environ["DPONE_DAG_ID"].removesuffix("_deferred"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
