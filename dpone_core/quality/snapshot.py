@@ -1,0 +1,71 @@
+"""The policies of one run, frozen before any side effect, and the detection of drift away from them.
+
+Source: S0 "execution snapshot, authority and replay"; Facts 5 `policy_snapshot_id`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from dpone_core.acceptance.policy import AcceptanceMetricPolicy
+from dpone_core.errors import ETLConfigurationError, ETLExecutionError
+from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.problem import ManifestInvalidError
+from dpone_core.quality.policy import QualityGatePolicy, quality_section
+
+EXECUTION_POLICY_SCHEMA: Final = "dpone.quality.execution-policy.v1"
+
+
+class QualityPolicyDriftError(ETLExecutionError):
+    """The load configuration no longer states the policy the run was started with; `current` is None if invalid."""
+
+    code = "DPONE_QUALITY_POLICY_DRIFT"
+
+    def __init__(self, *, expected: str, current: str | None) -> None:
+        super().__init__("the quality policy changed after the run had started")
+        self.expected = expected
+        self.current = current
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityExecutionSnapshot:
+    """Normalised gate and acceptance policies; `policy_snapshot_id` is `sha256:` over both."""
+
+    gates: QualityGatePolicy
+    acceptance: AcceptanceMetricPolicy
+    policy_snapshot_id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        payload = {
+            "schema": EXECUTION_POLICY_SCHEMA,
+            "gate_policy_fingerprint": self.gates.policy_fingerprint,
+            "acceptance": self.acceptance.canonical(),
+        }
+        object.__setattr__(self, "policy_snapshot_id", fingerprint(payload))
+
+    @classmethod
+    def from_load_config(cls, config: LoadConfig) -> QualityExecutionSnapshot:
+        """Both policies from one reading of `config.quality`, which stays the caller's.
+
+        Raises AcceptanceMetricConfigurationError for a malformed acceptance policy, else ManifestInvalidError.
+        """
+        try:
+            section = quality_section(config.quality)
+        except ManifestInvalidError:
+            AcceptanceMetricPolicy.from_load_config(config)
+            raise
+        return cls(
+            gates=QualityGatePolicy.from_section(section),
+            acceptance=AcceptanceMetricPolicy.from_section(section.acceptance),
+        )
+
+    def revalidate(self, config: LoadConfig) -> None:
+        """Normalises the configuration again; raises QualityPolicyDriftError when the policy is another one."""
+        try:
+            current = QualityExecutionSnapshot.from_load_config(config).policy_snapshot_id
+        except ETLConfigurationError as error:
+            raise QualityPolicyDriftError(expected=self.policy_snapshot_id, current=None) from error
+        if current != self.policy_snapshot_id:
+            raise QualityPolicyDriftError(expected=self.policy_snapshot_id, current=current)
