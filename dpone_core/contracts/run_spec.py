@@ -37,9 +37,7 @@ _TEMPLATE_TOKENS: Final = ("{{", "{%", "{#", "$(")
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@]*:[^/\s@]+@")
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./ -]{0,399}$")]
-ImageByDigest = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$")
-]
+ImageByDigest = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$")]
 Argument = Annotated[str, StringConstraints(min_length=1, max_length=2048)]
 RelationName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 

@@ -61,18 +61,14 @@ def json_object(document: str | bytes, *, limit_bytes: int, what: str, code: Err
     return value
 
 
-def validated(
-    model: type[ContractModel], value: Mapping[str, object], *, what: str, code: ErrorCode
-) -> ContractModel:
+def validated(model: type[ContractModel], value: Mapping[str, object], *, what: str, code: ErrorCode) -> ContractModel:
     """`value` as a model instance through its canonical JSON; the first violated rule is the message."""
     try:
         return model.model_validate_json(canonical_json(value).encode("utf-8"))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         path = _path(first["loc"])
-        raise ContractInvalidError(
-            f"{what} {path or '(root)'}: {first['msg']}", code=code, path=path
-        ) from None
+        raise ContractInvalidError(f"{what} {path or '(root)'}: {first['msg']}", code=code, path=path) from None
     except (CanonicalizationError, UnicodeEncodeError, RecursionError):
         raise ContractInvalidError(f"{what} has no canonical JSON form", code=code) from None
 

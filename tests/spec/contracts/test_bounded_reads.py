@@ -1,0 +1,54 @@
+"""Nothing is read beyond its limit and nothing is truncated (design 13); shipped files are found (design 14)."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from dpone_core.resources import (
+    DocumentTooLargeError,
+    dag_factories_directory,
+    dpone_version,
+    read_bounded,
+    read_file_bounded,
+)
+
+
+class OneByteAtATime(io.BytesIO):
+    """A stream that answers every read with at most one byte, as a socket may."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(1, size) if size and size > 0 else size)
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO, OneByteAtATime])
+@pytest.mark.parametrize("size", [0, 1, 9, 10])
+def test_a_document_within_the_limit_is_read_whole(stream: type[io.BytesIO], size: int) -> None:
+    assert read_bounded(stream(b"x" * size), 10) == b"x" * size
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO, OneByteAtATime])
+@pytest.mark.parametrize("size", [11, 1_000_000])
+def test_one_byte_more_is_refused_after_reading_one_byte_more(stream: type[io.BytesIO], size: int) -> None:
+    source = stream(b"x" * size)
+    with pytest.raises(DocumentTooLargeError) as caught:
+        read_bounded(source, 10)
+    assert (caught.value.code, source.tell()) == ("DPONE_DOCUMENT_TOO_LARGE", 11)
+
+
+def test_a_file_is_read_within_its_limit(tmp_path: Path) -> None:
+    file = tmp_path / "document"
+    file.write_bytes(b"12345")
+    assert read_file_bounded(file, 5) == b"12345"
+    with pytest.raises(DocumentTooLargeError):
+        read_file_bounded(file, 4)
+
+
+def test_the_dag_files_are_found_in_a_checkout() -> None:
+    assert {"one_run_spec.py", "many_run_specs.py"} <= {file.name for file in dag_factories_directory().iterdir()}
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    assert dpone_version().count(".") >= 2
