@@ -1,0 +1,98 @@
+"""The strict cast of one batch: every value survives exactly or the column is named, no value is ever shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import ColumnKind, TableSchema
+
+from .types import arrow_schema
+
+MAX_BATCH_ROWS: Final = 65_536
+
+
+class StrictCast:
+    """Casts batches to `schema`: safe casts only, no NULL in a non-null column. `code` is raised on a misfit."""
+
+    def __init__(self, schema: TableSchema, *, code: str) -> None:
+        self.arrow_schema = arrow_schema(schema)
+        self._schema = schema
+        self._code = code
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if tuple(batch.schema.names) != self._schema.names:
+            raise ConnectorError("a batch does not have the columns that were described", code=self._code)
+        columns = [self.column(index, batch.column(index)) for index in range(batch.num_columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+
+    def column(self, index: int, values: pa.Array) -> pa.Array:
+        field = self.arrow_schema.field(index)
+        try:
+            cast = _cast(values, field.type)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise ConnectorError(
+                f"column {field.name!r}: a value does not fit {self._schema.columns[index].type}", code=self._code
+            ) from error
+        if not field.nullable and cast.null_count:
+            raise ConnectorError(f"column {field.name!r}: NULL in a column without NULLs", code=self._code)
+        return cast
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if values.type == wanted:
+        return values
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+        return _cast(values, wanted)
+    if pa.types.is_floating(values.type) and pa.types.is_decimal(wanted):
+        raise ValueError("decimals never come from floats")
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted) and (not values.type.tz) != (not wanted.tz):
+        raise ValueError("a wall clock is not an instant")
+    if pa.types.is_float64(values.type) and pa.types.is_float32(wanted):
+        return _narrowed_float(values)
+    return values.cast(wanted, safe=True)
+
+
+def _narrowed_float(values: pa.Array) -> pa.Array:
+    narrowed = values.cast(pa.float32(), safe=True)
+    same = pc.or_kleene(pc.equal(narrowed.cast(pa.float64()), values), pc.is_nan(values))
+    if pc.all(same, skip_nulls=True).as_py() is False:
+        raise ValueError("a float loses digits")
+    return narrowed
+
+
+def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at most MAX_BATCH_ROWS; empty batches are dropped."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
+            yield batch.slice(start, MAX_BATCH_ROWS)
+
+
+def same_kind_only(source: TableSchema, target: TableSchema) -> None:
+    """Refuses a cast that would change what a value is (text to number, wall clock to instant)."""
+    for column in target.columns:
+        origin = source.find(column.name)
+        if (
+            origin is None
+            or origin.type.kind is column.type.kind
+            or _family(origin.type.kind) == _family(column.type.kind)
+        ):
+            continue
+        raise ConnectorError(
+            f"column {column.name!r}: {origin.type} does not become {column.type}", code="staged_value_refused"
+        )
+
+
+def _family(kind: ColumnKind) -> str:
+    if kind in (ColumnKind.FLOAT32, ColumnKind.FLOAT64):
+        return "float"
+    if kind.value.startswith(("int", "uint")) or kind is ColumnKind.DECIMAL:
+        return "exact number"
+    return kind.value

@@ -1,0 +1,70 @@
+"""Rules every sink applies to a payload before the first row, and the codes of environment failures."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
+from dpone_core.ports.sink import StageRequest
+
+from .row_id import row_id_refusal
+
+_DISK_TEXTS: Final = ("no space left on device", "not_enough_space", "disk full", "file too large")
+
+
+def check_payload(request: StageRequest) -> None:
+    """Refuses an empty projection, framework names, repeated names, unsupported columns and impossible row ids."""
+    check_columns(request.schema)
+    for name in request.physical_design.order_by:
+        column = request.schema.find(name)
+        if column is None:
+            raise ConnectorError(f"order_by column {name!r} is not extracted", code="physical_design_mismatch")
+    refusal = row_id_refusal(request.schema, request.lineage.row_id_columns)
+    if refusal is not None:
+        raise ConnectorError(
+            f"no row id from column {refusal.column!r}: {refusal.reason}", code="row_identity_unsupported"
+        )
+
+
+def check_columns(schema: TableSchema) -> None:
+    """Every route passes here: sources when they describe, sinks when they stage."""
+    if not schema.columns:
+        raise ConnectorError("the source has no columns to load", code="empty_projection")
+    for column in schema.columns:
+        if is_framework_column(column.name):
+            raise ConnectorError(
+                f"source column {column.name!r} uses the reserved prefix __dpone__",
+                code="framework_column_in_source",
+                fix="rename it in a query",
+            )
+        if column.type.kind is ColumnKind.UNSUPPORTED:
+            raise ConnectorError(
+                f"column {column.name!r} has a type that cannot be loaded: {column.type}",
+                code="source_column_unsupported",
+                fix="cast or leave it out in a query",
+            )
+    if len(set(schema.names)) != len(schema.names):
+        raise ConnectorError("two columns of the source have the same name", code="source_column_unsupported")
+
+
+def disk_full_in(error: BaseException) -> bool:
+    """Whether an exception or its causes say that a disk or quota is full."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            return True
+        if any(text in str(seen).lower() for text in _DISK_TEXTS):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def foreign_error(error: BaseException, message: str, code: str) -> ETLExecutionError:
+    """A driver's exception as ours: already ours stays, a full disk gets its own code, text is never copied."""
+    if isinstance(error, ETLExecutionError):
+        return error
+    if disk_full_in(error):
+        return ConnectorError("no space left where the engine or its temporary files write", code="disk_full")
+    return ConnectorError(message, code=code)

@@ -1,0 +1,90 @@
+"""Identifiers, literals and statement splitting for generated and hook SQL. Pure text, no engine, no parser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+Quote = Callable[[str], str]
+
+_DOLLAR_TAG: Final = re.compile(r"\$[A-Za-z_0-9]*\$")
+
+
+def quote_ansi(name: str) -> str:
+    """`"name"` with inner quotes doubled (SQLite, DuckDB)."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_backtick(name: str) -> str:
+    """Backtick form with ClickHouse's backslash escapes."""
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def literal_ansi(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literal_backslash(text: str) -> str:
+    """A ClickHouse string literal: backslash and quote escaped."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def split_statements(script: str) -> tuple[str, ...]:
+    """Statements between semicolons outside quotes, comments and dollar quotes; pieces without any code are dropped."""
+    statements: list[str] = []
+    start, has_code = 0, False
+    for kind, begin, end in _pieces(script):
+        if kind == "end":
+            if has_code:
+                statements.append(script[start:begin].strip())
+            start, has_code = end, False
+        elif kind == "code":
+            has_code = True
+    if has_code:
+        statements.append(script[start:].strip())
+    return tuple(statements)
+
+
+def _pieces(script: str) -> Iterator[tuple[str, int, int]]:
+    position = 0
+    while position < len(script):
+        kind, end = _piece_at(script, position)
+        yield kind, position, end
+        position = end
+
+
+def _piece_at(script: str, position: int) -> tuple[str, int]:
+    character = script[position]
+    if character == ";":
+        return "end", position + 1
+    if character.isspace():
+        return "space", position + 1
+    if script.startswith("--", position) or script.startswith("#!", position):
+        return "space", _after(script, "\n", position)
+    if script.startswith("/*", position):
+        return "space", _after(script, "*/", position + 2)
+    if character in "'\"`":
+        return "code", _after_quote(script, position)
+    tag = _DOLLAR_TAG.match(script, position)
+    if tag is not None:
+        return "code", _after(script, tag.group(), tag.end())
+    return "code", position + 1
+
+
+def _after(script: str, ending: str, position: int) -> int:
+    found = script.find(ending, position)
+    return len(script) if found < 0 else found + len(ending)
+
+
+def _after_quote(script: str, position: int) -> int:
+    quote = script[position]
+    position += 1
+    while position < len(script):
+        if script[position] == "\\":
+            position += 2
+        elif script[position] == quote:
+            return position + 1
+        else:
+            position += 1
+    return len(script)

@@ -1,0 +1,188 @@
+"""Control tables on ClickHouse: ReplacingMergeTree by the version column, read with FINAL.
+
+compare_and_set is a critical section: in an embedded engine a lock of this process (the directory lock keeps other
+processes out); on a server the table `__dpone__mutex_<hash>`, since CREATE TABLE succeeds for one client only. A mutex
+older than MUTEX_EXPIRY_SECONDS belongs to a dead process and is renamed away, which again succeeds for one only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from dpone_core.connectors._sql.control_rows import require_compatible
+from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
+
+from .catalog import facts_of
+from .ddl import Ddl, qualified
+from .session import Session
+
+MUTEX_EXPIRY_SECONDS: Final = 60
+_TYPES: Final = {
+    ControlColumnKind.TEXT: ("String", pa.string()),
+    ControlColumnKind.INTEGER: ("Int64", pa.int64()),
+    ControlColumnKind.TIMESTAMP: ("DateTime64(6, 'UTC')", pa.timestamp("us", "UTC")),
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ClickHouseControlTables:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._process_mutex = threading.Lock()
+
+    def ensure(self, table: ControlTable) -> None:
+        name = _name(table)
+        columns = ", ".join(f"{quote_backtick(column.name)} {_type_text(column)}" for column in table.columns)
+        key = ", ".join(map(quote_backtick, table.key))
+        for statement in (
+            Ddl(None).create_database(table.schema),
+            f"CREATE TABLE IF NOT EXISTS {qualified(name)} ({columns})"
+            f" ENGINE = ReplacingMergeTree({quote_backtick(table.version_column)}) ORDER BY ({key})",
+        ):
+            self._session.command(
+                statement, code="control_table_refused", message="ClickHouse refused to create a control table"
+            )
+        rows = self._session.rows(
+            "SELECT name, type FROM system.columns WHERE database = {database:String} AND table = {name:String}",
+            {"database": table.schema, "name": table.name},
+        )
+        found = {str(row[0]): str(row[1]) for row in rows}
+        for column in require_compatible(table, found, _type_text):
+            self._session.command(
+                f"ALTER TABLE {qualified(name)} ADD COLUMN IF NOT EXISTS"
+                f" {quote_backtick(column.name)} {_type_text(column)}",
+                code="control_table_refused",
+                message="ClickHouse refused to extend a control table",
+            )
+
+    def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
+        if not rows:
+            return
+        schema = pa.schema([pa.field(column.name, _TYPES[column.kind][1]) for column in table.columns])
+        columns = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in schema]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        self._session.insert(
+            qualified(_name(table)), [batch], token=None, message="ClickHouse did not take a control row"
+        )
+
+    def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
+        if facts_of(self._session, _name(table)) is None:
+            return ()
+        selected = ", ".join(_selected(column) for column in table.columns)
+        key = ", ".join(map(quote_backtick, table.key))
+        rows = self._session.rows(
+            f"SELECT {selected} FROM {qualified(_name(table))} AS stored FINAL{_where(table, where)} ORDER BY {key}"
+        )
+        return tuple(
+            {column.name: _value(column, item) for column, item in zip(table.columns, row, strict=True)} for row in rows
+        )
+
+    def compare_and_set(
+        self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
+    ) -> bool:
+        with self._exclusively(table, key) as entered:
+            if not entered:
+                return False
+            found = self.read(table, key)
+            current = found[0] if found else None
+            if (current is None) != (expected is None):
+                return False
+            if current is not None and any(current[name] != value for name, value in (expected or {}).items()):
+                return False
+            if new is not None:
+                self.upsert(table, [_newer(table, current, new)])
+            elif current is not None:
+                self._session.command(
+                    f"ALTER TABLE {qualified(_name(table))} DELETE{_where(table, key)}",
+                    code="control_table_refused",
+                    message="ClickHouse refused to delete a control row",
+                )
+            return True
+
+    @contextmanager
+    def _exclusively(self, table: ControlTable, key: ControlRow) -> Iterator[bool]:
+        with self._process_mutex:
+            if self._session.embedded:
+                yield True
+                return
+            digest = hashlib.sha256(json.dumps([table.schema, table.name, key], default=str).encode()).hexdigest()
+            mutex = TableName(schema=table.schema, name=f"__dpone__mutex_{digest[:32]}")
+            entered = self._enter(mutex)
+            try:
+                yield entered
+            finally:
+                if entered:
+                    self._session.command(Ddl(None).drop(mutex))
+
+    def _enter(self, mutex: TableName) -> bool:
+        create = f"CREATE TABLE {qualified(mutex)} (taken UInt8) ENGINE = Null"
+        if self._session.attempt(create) is None:
+            return True
+        age = self._session.rows(
+            "SELECT dateDiff('second', metadata_modification_time, now()) FROM system.tables"
+            " WHERE database = {database:String} AND name = {name:String}",
+            {"database": mutex.schema or "", "name": mutex.name},
+        )
+        if not age or int(age[0][0]) < MUTEX_EXPIRY_SECONDS:
+            return False
+        dead = TableName(schema=mutex.schema, name=f"{mutex.name}_dead")
+        self._session.command(Ddl(None).drop(dead))
+        if self._session.attempt(Ddl(None).rename(mutex, dead)) is not None:
+            return False
+        self._session.command(Ddl(None).drop(dead))
+        return self._session.attempt(create) is None
+
+
+def _name(table: ControlTable) -> TableName:
+    return TableName(schema=table.schema, name=table.name)
+
+
+def _type_text(column: ControlColumn) -> str:
+    text = _TYPES[column.kind][0]
+    return f"Nullable({text})" if column.nullable else text
+
+
+def _selected(column: ControlColumn) -> str:
+    quoted = f"stored.{quote_backtick(column.name)}"
+    return f"toUnixTimestamp64Micro({quoted})" if column.kind is ControlColumnKind.TIMESTAMP else quoted
+
+
+def _value(column: ControlColumn, item: Any) -> ControlValue:
+    if item is None or column.kind is not ControlColumnKind.TIMESTAMP:
+        return item  # type: ignore[no-any-return]
+    return _EPOCH + timedelta(microseconds=int(item))
+
+
+def _where(table: ControlTable, where: ControlRow) -> str:
+    conditions = [f"{quote_backtick(name)} {_equals(value)}" for name, value in where.items()]
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _equals(value: ControlValue) -> str:
+    if value is None:
+        return "IS NULL"
+    if isinstance(value, datetime):
+        return f"= fromUnixTimestamp64Micro({(value - _EPOCH) // timedelta(microseconds=1)}, 'UTC')"
+    return f"= {value}" if isinstance(value, int) else f"= {literal_backslash(value)}"
+
+
+def _newer(table: ControlTable, current: ControlRow | None, new: ControlRow) -> ControlRow:
+    """The version of a replacement is always greater, even if two clocks agree or one runs behind."""
+    version = new.get(table.version_column)
+    before = current.get(table.version_column) if current else None
+    if not isinstance(version, datetime):
+        raise ConnectorError("a control row needs its version", code="control_table_refused")
+    if isinstance(before, datetime) and version <= before:
+        return {**new, table.version_column: before + timedelta(microseconds=1)}
+    return new

@@ -1,0 +1,48 @@
+"""What the ClickHouse sink promises, embedded or served, as plain data for planning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits
+from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
+
+MEMORY_LIMIT_BYTES: Final = 4 * 1024**3
+MAX_PARTITIONS_PER_INSERT: Final = 1_000
+"""Set on every session (the engine's default is 100); a block with more partitions is refused by name (C14)."""
+
+DESCRIPTOR: Final = ConnectorDescriptor(
+    type=ConnectorType.CLICKHOUSE,
+    sql_dialect="clickhouse",
+    extra="clickhouse",
+    sink=SinkTraits(
+        load_path=LoadPath.STAGED,
+        finalisers=(
+            Finaliser(
+                strategy=StrategyMode.FULL_REFRESH,
+                name="exchange_tables",
+                atomic_for="whole target: a reader sees the old rows or the new rows",
+                delivery="exactly once: the load marker is looked at before any repetition",
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=("database engine with EXCHANGE TABLES (Atomic)", "target engine MergeTree"),
+            ),
+            Finaliser(
+                strategy=StrategyMode.INCREMENTAL_APPEND,
+                name="move_partition_or_exchange",
+                atomic_for="whole load: one partition by MOVE PARTITION, several by shadow table and EXCHANGE",
+                delivery="exactly once while the target lease is held; a shadow drops rows others write meanwhile",
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=(
+                    "database engine with EXCHANGE TABLES (Atomic)",
+                    "target engine MergeTree",
+                    "staging and target on one storage policy",
+                ),
+            ),
+        ),
+        metric_probe=True,
+        control_tables=True,
+        identifier_limit_bytes=206,
+        memory_limit_bytes=MEMORY_LIMIT_BYTES,
+        default_schema="default",
+    ),
+)

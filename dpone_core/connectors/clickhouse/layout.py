@@ -1,0 +1,119 @@
+"""How the staging table of a load is laid out, and what an existing target forbids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import StageRequest
+
+from .catalog import TableFacts, facts_of, schema_of
+from .ddl import Ddl, order_by_text, partition_by_text
+from .lineage import staged_schema
+from .session import Session
+
+PUBLISHABLE_ENGINES = frozenset({"MergeTree", "ReplicatedMergeTree", "SharedMergeTree"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """`create` makes an empty staging table; `target` is the existing target, None when absent."""
+
+    create: str
+    target: TableFacts | None
+
+
+def layout_of(session: Session, request: StageRequest, target: TableName, staged: TableName) -> Layout:
+    """An existing target is copied where staging must or can be like it; otherwise the payload decides."""
+    refuse_nullable_keys(request)
+    ddl = Ddl(request.physical_design.cluster)
+    schema = staged_schema(request.schema, request.lineage)
+    facts = facts_of(session, target)
+    if facts is None:
+        return Layout(create=_create_new(ddl, request, schema, staged, None), target=None)
+    if facts.engine not in PUBLISHABLE_ENGINES:
+        raise ConnectorError(
+            f"the target's engine {facts.engine} rewrites or does not store rows; dpone publishes to MergeTree",
+            code="physical_design_mismatch",
+        )
+    existing = schema_of(session, target) or TableSchema(columns=())
+    if request.strategy is StrategyMode.FULL_REFRESH:
+        if _same_columns(existing, schema):
+            return Layout(create=ddl.create_like(staged, target), target=facts)
+        return Layout(create=_create_new(ddl, request, schema, staged, facts), target=facts)
+    _refuse_missing_columns(existing, schema)
+    return Layout(create=ddl.create_like(staged, target), target=facts)
+
+
+def refuse_nullable_keys(request: StageRequest) -> None:
+    """ClickHouse refuses a nullable sorting key with a text nobody understands (C01)."""
+    partition = request.physical_design.partition_by
+    keys = (*request.physical_design.order_by, *((partition.column,) if partition else ()))
+    for name in keys:
+        column = request.schema.find(name)
+        if column is None:
+            raise ConnectorError(f"key column {name!r} is not part of the payload", code="physical_design_mismatch")
+        if column.nullable:
+            raise ConnectorError(
+                f"column {name!r} is nullable and cannot be part of ORDER BY or PARTITION BY",
+                code="order_by_column_nullable",
+                fix="declare it NOT NULL at the source, or choose another key",
+            )
+
+
+def refuse_other_design(session: Session, request: StageRequest, target: TableName, scratch: TableName) -> None:
+    """Compares keys as ClickHouse normalises them: `scratch` was created from the request."""
+    existing, asked = facts_of(session, target), facts_of(session, scratch)
+    if existing is None or asked is None:
+        return
+    design = request.physical_design
+    if design.order_by and existing.sorting_key != asked.sorting_key:
+        raise ConnectorError(
+            f"the target is ordered by ({existing.sorting_key}), the manifest asks for ({asked.sorting_key})",
+            code="physical_design_mismatch",
+        )
+    if design.partition_by and existing.partition_key != asked.partition_key:
+        raise ConnectorError(
+            f"the target is partitioned by ({existing.partition_key}), the manifest asks for ({asked.partition_key})",
+            code="physical_design_mismatch",
+        )
+
+
+def _create_new(
+    ddl: Ddl, request: StageRequest, schema: TableSchema, staged: TableName, facts: TableFacts | None
+) -> str:
+    design = request.physical_design
+    order_by = order_by_text(design)
+    if facts is not None and not design.order_by and facts.sorting_key:
+        order_by = f"({facts.sorting_key})"
+    partition_by = partition_by_text(design.partition_by) if design.partition_by else None
+    if facts is not None and partition_by is None and facts.partition_key:
+        partition_by = facts.partition_key
+    return ddl.create_table(staged, schema, order_by=order_by, partition_by=partition_by)
+
+
+def create_as_requested(request: StageRequest, scratch: TableName) -> str:
+    """The table the request alone describes, whatever the target is."""
+    schema = staged_schema(request.schema, request.lineage)
+    return _create_new(Ddl(request.physical_design.cluster), request, schema, scratch, None)
+
+
+def _same_columns(existing: TableSchema, wanted: TableSchema) -> bool:
+    return existing.names == wanted.names and all(
+        ours.nullable == theirs.nullable and ours.type.same_values(theirs.type)
+        for ours, theirs in zip(existing.columns, wanted.columns, strict=True)
+    )
+
+
+def _refuse_missing_columns(existing: TableSchema, wanted: TableSchema) -> None:
+    for column in wanted.columns:
+        if existing.find(column.name) is None:
+            raise ConnectorError(f"the target has no column {column.name!r}", code="physical_design_mismatch")
+    for column in existing.columns:
+        if wanted.find(column.name) is None and not column.nullable:
+            raise ConnectorError(
+                f"the target's column {column.name!r} has no NULLs and is not loaded", code="physical_design_mismatch"
+            )

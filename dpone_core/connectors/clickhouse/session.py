@@ -1,0 +1,161 @@
+"""One ClickHouse endpoint, embedded or served: a client per thread, fixed settings, errors as ours.
+
+The client's own retries are off, and insert bodies are memoryviews, which it cannot replay behind our back. Answers
+are read as JSON in one piece, so an error in the middle of a result surfaces here and not later.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import clickhouse_connect
+import pyarrow as pa
+from clickhouse_connect.driver.exceptions import DatabaseError
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+
+from .descriptor import MAX_PARTITIONS_PER_INSERT, MEMORY_LIMIT_BYTES
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+SETTINGS: Final[Mapping[str, str | int]] = {
+    "session_timezone": "UTC",
+    "insert_null_as_default": 0,
+    "input_format_null_as_default": 0,
+    "async_insert": 0,
+    "optimize_on_insert": 0,
+    "max_partitions_per_insert_block": MAX_PARTITIONS_PER_INSERT,
+    "max_memory_usage": MEMORY_LIMIT_BYTES,
+    "mutations_sync": 2,
+    "output_format_json_quote_64bit_integers": 0,
+}
+_ENGINE_CODE: Final = re.compile(r"Code: (\d+)")
+TOO_MANY_PARTITIONS: Final = 252
+UNKNOWN_TABLE: Final = 60
+
+
+class Session:
+    """Clients are made on first use in a thread and closed together. `default_schema` stands for a missing one."""
+
+    def __init__(self, connect: Callable[[], Client], *, default_schema: str, embedded: bool) -> None:
+        self._connect = connect
+        self._local = threading.local()
+        self._clients: list[Client] = []
+        self._guard = threading.Lock()
+        self.default_schema = default_schema
+        self.embedded = embedded
+
+    def resolve(self, table: TableName) -> TableName:
+        return TableName(schema=table.schema or self.default_schema, name=table.name)
+
+    def command(self, sql: str, *, code: str = "sink_statement_refused", message: str = "ClickHouse refused") -> None:
+        """Runs one statement; ConnectorError `code` with `message` when it does not succeed."""
+        try:
+            self.client().command(sql)
+        except Exception as error:
+            raise foreign_error(error, message, code) from error
+
+    def attempt(self, sql: str) -> Exception | None:
+        """Runs one statement; what went wrong is the caller's to judge (`answer_is_lost`)."""
+        try:
+            self.client().command(sql)
+        except Exception as error:  # noqa: BLE001 - the caller must know, whatever it was
+            return error
+        return None
+
+    def rows(self, sql: str, parameters: Mapping[str, str] | None = None) -> list[list[Any]]:
+        """Rows of a small result; 64-bit integers as int, everything else as ClickHouse's JSON shows it."""
+        try:
+            body = self.client().raw_query(sql, parameters=dict(parameters or {}), fmt="JSONCompact")
+            found: list[list[Any]] = json.loads(body)["data"]
+        except Exception as error:
+            raise foreign_error(error, "ClickHouse did not answer a query", "sink_query_failed") from error
+        return found
+
+    def insert(self, table: str, batches: Sequence[pa.RecordBatch], *, token: str | None, message: str) -> None:
+        """One ArrowStream insert of all batches; `token` makes a repetition of exactly this insert a no-op."""
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        settings = {"insert_deduplication_token": token} if token is not None else {"insert_deduplicate": 0}
+        try:
+            self.client().raw_insert(
+                table,
+                column_names=batches[0].schema.names,
+                insert_block=memoryview(stream.getvalue()),
+                fmt="ArrowStream",
+                settings=settings,
+            )
+        except Exception as error:
+            if engine_code(error) == TOO_MANY_PARTITIONS:
+                raise ConnectorError(
+                    f"one block of rows spans more than {MAX_PARTITIONS_PER_INSERT} partitions",
+                    code="partition_limit_exceeded",
+                    fix="choose a coarser partition_by granularity",
+                ) from error
+            raise foreign_error(
+                error, message, "staged_value_refused" if engine_code(error) else "sink_unreachable"
+            ) from error
+
+    def client(self) -> Client:
+        found: Client | None = getattr(self._local, "client", None)
+        if found is None:
+            found = self._connect()
+            self._local.client = found
+            with self._guard:
+                self._clients.append(found)
+        return found
+
+    @contextmanager
+    def own_client(self) -> Iterator[Client]:
+        """A client whose session state (USE, SET, temporary tables) ends with the block."""
+        client = self._connect()
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def close(self) -> None:
+        with self._guard:
+            while self._clients:
+                self._clients.pop().close()
+        self._local = threading.local()
+
+
+def answer_is_lost(error: BaseException) -> bool:
+    """Whether the statement may have been executed although it failed here: the engine itself did not say no."""
+    return not (isinstance(error, DatabaseError) and engine_code(error) is not None)
+
+
+def engine_code(error: BaseException) -> int | None:
+    """ClickHouse's error number, if the engine itself answered."""
+    match = _ENGINE_CODE.search(str(error))
+    return int(match.group(1)) if match else None
+
+
+def connect_embedded(path: str) -> Client:
+    """An embedded engine in this process: one directory per process, never before a fork."""
+    return clickhouse_connect.get_client(interface="chdb", path=path, settings=dict(SETTINGS))
+
+
+def connect_http(*, host: str, port: int, username: str, password: str, database: str, secure: bool) -> Client:
+    return clickhouse_connect.get_client(
+        interface="https" if secure else "http",
+        host=host,
+        port=port,
+        username=username,
+        password=password,
+        database=database,
+        settings=dict(SETTINGS),
+        query_retries=0,
+        autogenerate_session_id=False,
+    )

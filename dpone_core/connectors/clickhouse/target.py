@@ -1,0 +1,71 @@
+"""The target on ClickHouse: its schema, what its finaliser assumes, and what dead loads left beside it."""
+
+from __future__ import annotations
+
+from dpone_core.connectors._sql.artifacts import SCRATCH, artifacts_among
+from dpone_core.connectors._sql.schema_rules import check_payload
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.ports.sink import Leftover, StageRequest
+
+from .catalog import artifact_of, schema_of, table_names
+from .ddl import Ddl
+from .layout import create_as_requested, layout_of, refuse_other_design
+from .session import Session
+
+
+class ClickHouseTarget:
+    """TargetPort. Preflight creates, exchanges and drops two scratch tables in the managed-artifact database."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def describe_target(self, table: TableName) -> TableSchema | None:
+        return schema_of(self._session, self._session.resolve(table))
+
+    def preflight(self, request: StageRequest) -> None:
+        check_payload(request)
+        target = self._session.resolve(request.target)
+        first = artifact_of(self._session, request, SCRATCH)
+        second = TableName(schema=first.schema, name=f"{first.name[:-1]}{'1' if first.name.endswith('0') else '0'}")
+        layout_of(self._session, request, target, first)
+        ddl = Ddl(request.physical_design.cluster)
+        try:
+            for statement in (
+                ddl.create_database(first.schema or ""),
+                ddl.drop(first),
+                create_as_requested(request, first),
+                ddl.drop(second),
+                ddl.create_like(second, first),
+                ddl.exchange(first, second),
+            ):
+                self._session.command(
+                    statement,
+                    code="finaliser_assumption_failed",
+                    message="EXCHANGE TABLES or the requested table design does not work on this server",
+                )
+            refuse_other_design(self._session, request, target, first)
+        finally:
+            self._drop(ddl, first, second)
+
+    def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        for column in schema.columns:
+            if not column.nullable:
+                raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+        self._session.command(
+            Ddl(None).add_columns(self._session.resolve(table), schema),
+            code="schema_evolution_refused",
+            message="ClickHouse refused to add a column",
+        )
+
+    def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
+        target = self._session.resolve(table)
+        schema = staging_schema or target.schema or ""
+        return artifacts_among(target, schema, table_names(self._session, schema))
+
+    def _drop(self, ddl: Ddl, *tables: TableName) -> None:
+        for table in tables:
+            self._session.command(
+                ddl.drop(table), code="finaliser_assumption_failed", message="a scratch table was not dropped"
+            )

@@ -1,0 +1,110 @@
+"""Our column types as ClickHouse's, both ways, and the ranges its date types wrap around silently.
+
+ClickHouse has one text type and one wall-clock-or-instant type. A column comment keeps apart what the type cannot:
+bytes in String, and wall clocks, which are stored as if they were UTC so that no server zone can shift them (C24).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Final
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
+
+COMMENTS: Final = {
+    ColumnKind.BINARY: "dpone: bytes",
+    ColumnKind.TIMESTAMP: "dpone: wall clock without time zone",
+}
+_KIND_OF_COMMENT: Final = {comment: kind for kind, comment in COMMENTS.items()}
+_PLAIN: Final = {
+    ColumnKind.BOOLEAN: "Bool",
+    ColumnKind.INT8: "Int8",
+    ColumnKind.INT16: "Int16",
+    ColumnKind.INT32: "Int32",
+    ColumnKind.INT64: "Int64",
+    ColumnKind.UINT8: "UInt8",
+    ColumnKind.UINT16: "UInt16",
+    ColumnKind.UINT32: "UInt32",
+    ColumnKind.UINT64: "UInt64",
+    ColumnKind.FLOAT32: "Float32",
+    ColumnKind.FLOAT64: "Float64",
+    ColumnKind.STRING: "String",
+    ColumnKind.BINARY: "String",
+    ColumnKind.DATE: "Date32",
+    ColumnKind.UUID: "UUID",
+}
+_KIND_OF_PLAIN: Final = {text: kind for kind, text in _PLAIN.items() if kind is not ColumnKind.BINARY} | {
+    "Date": ColumnKind.DATE
+}
+_WRAPPED: Final = re.compile(r"(Nullable|LowCardinality)\((.*)\)", re.DOTALL)
+_DECIMAL: Final = re.compile(r"Decimal\((\d+), (\d+)\)")
+_DATETIME64: Final = re.compile(r"DateTime64\((\d)(?:, '([^']*)')?\)")
+_DATETIME: Final = re.compile(r"DateTime(?:\('([^']*)'\))?")
+_TIME64: Final = re.compile(r"Time64\((\d)\)")
+_EXACT_FRACTIONS: Final = (0, 3, 6, 9)
+"""Digits Arrow has a unit for; ClickHouse would cut a finer value down to any other number of digits."""
+
+RANGES: Final[dict[str, tuple[date | datetime, date | datetime]]] = {
+    "Date": (date(1970, 1, 1), date(2149, 6, 6)),
+    "Date32": (date(1900, 1, 1), date(2299, 12, 31)),
+    "DateTime": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 2, 7, 6, 28, 15, tzinfo=UTC)),
+}
+"""First and last value; ClickHouse turns anything outside into another date without an error."""
+
+
+def type_text(column: Column) -> str:
+    """The DDL type; ConnectorError `sink_column_unsupported` where ClickHouse has none."""
+    text = _base_text(column)
+    return f"Nullable({text})" if column.nullable else text
+
+
+def _base_text(column: Column) -> str:
+    kind = column.type.kind
+    fraction = 6 if column.type.fraction is None else column.type.fraction
+    plain = _PLAIN.get(kind)
+    if plain is not None:
+        return plain
+    match kind:
+        case ColumnKind.DECIMAL if column.type.precision is not None and column.type.precision <= 76:
+            return f"Decimal({column.type.precision}, {column.type.scale})"
+        case ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
+            return f"DateTime64({fraction}, 'UTC')"
+        case ColumnKind.TIME:
+            return f"Time64({fraction})"
+        case _:
+            raise ConnectorError(
+                f"column {column.name!r}: ClickHouse has no type for {column.type}", code="sink_column_unsupported"
+            )
+
+
+def column_of(name: str, text: str, comment: str) -> Column:
+    """A column of an existing table; a type dpone does not write is `unsupported` with its native name."""
+    inner, nullable = text, False
+    while (wrapped := _WRAPPED.fullmatch(inner)) is not None:
+        nullable = nullable or wrapped.group(1) == "Nullable"
+        inner = wrapped.group(2)
+    found = _type_of(inner, _KIND_OF_COMMENT.get(comment))
+    return Column(name=name, type=found, nullable=nullable)
+
+
+def _type_of(text: str, told: ColumnKind | None) -> ColumnType:
+    if text == "String" and told is ColumnKind.BINARY:
+        return ColumnType(kind=ColumnKind.BINARY, native=text)
+    plain = _KIND_OF_PLAIN.get(text)
+    if plain is not None:
+        return ColumnType(kind=plain, native=text)
+    if (decimal := _DECIMAL.fullmatch(text)) is not None:
+        return ColumnType(
+            kind=ColumnKind.DECIMAL, precision=int(decimal.group(1)), scale=int(decimal.group(2)), native=text
+        )
+    if (moment := _DATETIME64.fullmatch(text)) is not None and int(moment.group(1)) in _EXACT_FRACTIONS:
+        naive = told is ColumnKind.TIMESTAMP or moment.group(2) is None
+        kind = ColumnKind.TIMESTAMP if naive else ColumnKind.TIMESTAMP_TZ
+        return ColumnType(kind=kind, fraction=int(moment.group(1)), native=text)
+    if _DATETIME.fullmatch(text) is not None:
+        return ColumnType(kind=ColumnKind.TIMESTAMP_TZ, fraction=0, native="DateTime")
+    if (clock := _TIME64.fullmatch(text)) is not None and int(clock.group(1)) in _EXACT_FRACTIONS:
+        return ColumnType(kind=ColumnKind.TIME, fraction=int(clock.group(1)), native=text)
+    return ColumnType(kind=ColumnKind.UNSUPPORTED, native=text)

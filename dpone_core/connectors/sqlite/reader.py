@@ -1,0 +1,169 @@
+"""Reading SQLite as Arrow: declared types, engine-side storage class checks, strict parsing, one pass.
+
+The ADBC driver infers types from the first batch, so every stream starts with a sentinel row of the right storage
+classes, dropped again here. A stopped query is asked once more which column broke its declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from dpone_core.connectors._arrow.cast import StrictCast
+from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.errors import ConnectorError
+from dpone_core.model.sql import bind_tokens
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.ports.source import ExtractRequest
+
+from .database import Database
+from .selection import Selection, cursor_column, relation, selection
+from .types import comparable, declared_type, misfit_condition, observed_type, reading_expression, sentinel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DESCRIBE_VIEW: Final = "__dpone__describe"
+_OUT_OF_RANGE: Final = "source_value_out_of_range"
+
+
+class SqliteSource:
+    """SourcePort over one database file; describe reads no rows unless a column declares no type."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe(self, request: ExtractRequest) -> TableSchema:
+        declared = self._declared(request)
+        if not declared:
+            raise ConnectorError("the source table does not exist", code="source_object_not_found")
+        types = self._observed(
+            request, [name for name, declaration, _ in declared if declared_type(declaration) is None]
+        )
+        return TableSchema(
+            columns=tuple(
+                Column(name=name, type=declared_type(declaration) or types[name], nullable=nullable)
+                for name, declaration, nullable in declared
+            )
+        )
+
+    def open_stream(self, request: ExtractRequest, schema: TableSchema) -> SqliteStream:
+        check_columns(schema)
+        return SqliteStream(self._database, selection(request, schema), schema)
+
+    def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
+        schema = self.describe(request)
+        cursor = cursor_column(schema, column)
+        chosen = selection(request, schema)
+        rows = self._database.rows(
+            f"SELECT max({comparable(cursor, quote_ansi(column))}) {chosen.text}", chosen.parameters
+        )
+        value = rows[0][0]
+        if value is None:
+            return None
+        if cursor.type.kind is ColumnKind.TIMESTAMP:
+            return _iso(cursor, str(value))
+        return str(value)
+
+    def _declared(self, request: ExtractRequest) -> list[tuple[str, str, bool]]:
+        """(name, declared type, nullable) of each result column; empty for an absent table."""
+        if request.table is not None:
+            return self._table_columns(request.table.name, request.table.schema or "main")
+        if request.query is None:
+            raise ConnectorError("SQLite reads a table or a query", code="source_request_invalid")
+        query = bind_tokens(request.query, request.token_values, lambda _: "NULL").text.rstrip().rstrip(";")
+        self._database.run(f'DROP VIEW IF EXISTS temp."{_DESCRIBE_VIEW}"')
+        self._database.run(f'CREATE TEMP VIEW "{_DESCRIBE_VIEW}" AS SELECT * FROM (\n{query}\n)')
+        try:
+            return self._table_columns(_DESCRIBE_VIEW, "temp")
+        finally:
+            self._database.run(f'DROP VIEW IF EXISTS temp."{_DESCRIBE_VIEW}"')
+
+    def _table_columns(self, table: str, schema: str) -> list[tuple[str, str, bool]]:
+        rows = self._database.rows(
+            "SELECT name, coalesce(type, ''), \"notnull\", pk, hidden FROM pragma_table_xinfo(?, ?)", (table, schema)
+        )
+        visible = [row for row in rows if row[4] in (0, 2, 3)]
+        keys = [row for row in visible if row[3]]
+        rowid = keys[0][0] if len(keys) == 1 and str(keys[0][1]).upper() == "INTEGER" else None
+        return [(str(row[0]), str(row[1]), not row[2] and row[0] != rowid) for row in visible]
+
+    def _observed(self, request: ExtractRequest, names: list[str]) -> dict[str, ColumnType]:
+        if not names:
+            return {}
+        base = relation(request)
+        counts = [
+            f"coalesce(max(typeof({quote_ansi(name)}) = '{kind}'), 0)" for name in names for kind in _STORAGE_CLASSES
+        ]
+        row = self._database.rows(f"SELECT {', '.join(counts)} FROM {base.text}", base.parameters)[0]
+        width = len(_STORAGE_CLASSES)
+        return {
+            name: observed_type(
+                frozenset(
+                    kind for kind, seen in zip(_STORAGE_CLASSES, row[i * width : (i + 1) * width], strict=True) if seen
+                )
+            )
+            for i, name in enumerate(names)
+        }
+
+
+_STORAGE_CLASSES: Final = ("integer", "real", "text", "blob")
+
+
+def _iso(cursor: Column, text: str) -> str:
+    try:
+        return datetime.fromisoformat(text).isoformat(timespec="microseconds")
+    except ValueError as error:
+        raise ConnectorError(
+            f"column {cursor.name!r}: a value does not fit {cursor.type}", code=_OUT_OF_RANGE
+        ) from error
+
+
+class SqliteStream:
+    """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
+
+    def __init__(self, database: Database, chosen: Selection, schema: TableSchema) -> None:
+        self.schema = schema
+        self._database = database
+        self._chosen = chosen
+        self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
+        self._closed = False
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        columns = self.schema.columns
+        first = ", ".join(f"{sentinel(column.type.kind)} AS {quote_ansi(column.name)}" for column in columns)
+        values = ", ".join(reading_expression(column, quote_ansi(column.name)) for column in columns)
+        sql = f"SELECT {first} UNION ALL SELECT {values} {self._chosen.text}"
+        with ExitStack() as stack:
+            reader = stack.enter_context(self._database.reader(sql, self._chosen.parameters))
+            skipped = 1
+            while not self._closed and (batch := self._next(reader)) is not None:
+                rows = batch.slice(skipped)
+                skipped = 0
+                if rows.num_rows:
+                    yield self._cast(rows)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+        try:
+            return reader.read_next_batch()
+        except StopIteration:
+            return None
+        except Exception as error:  # Arrow and driver errors of a running query
+            column = self._misfit()
+            if column is not None:
+                raise ConnectorError(
+                    f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE
+                ) from error
+            raise foreign_error(error, "the source stopped while it was read", "source_unreachable") from error
+
+    def _misfit(self) -> Column | None:
+        columns = self.schema.columns
+        checks = ", ".join(f"max({misfit_condition(column, quote_ansi(column.name))})" for column in columns)
+        row = self._database.rows(f"SELECT {checks} {self._chosen.text}", self._chosen.parameters)[0]
+        return next((column for column, broken in zip(columns, row, strict=True) if broken), None)

@@ -1,0 +1,75 @@
+"""Hook scripts on SQLite, on a writing connection of their own."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.model.sql import bind_tokens
+from dpone_core.ports.statements import StatementScript
+
+
+class SqliteStatements:
+    """Each statement is its own transaction, or the whole script is one (`autocommit` false)."""
+
+    def __init__(self, path: Path) -> None:
+        self._uri = f"file:{quote(str(path))}?mode=rw"
+
+    def execute(self, script: StatementScript) -> int:
+        bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f":dpone_p{ordinal}")
+        values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
+        statements = split_script(bound.text)
+        try:
+            connection = sqlite3.connect(self._uri, uri=True, isolation_level=None)
+            try:
+                self._run(connection, statements, values, autocommit=script.autocommit)
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise foreign_error(error, "SQLite refused a statement of the script", "statement_failed") from error
+        return len(statements)
+
+    @staticmethod
+    def _run(
+        connection: sqlite3.Connection, statements: tuple[str, ...], values: dict[str, str], *, autocommit: bool
+    ) -> None:
+        if not autocommit:
+            connection.execute("BEGIN IMMEDIATE")
+        for statement in statements:
+            cursor = connection.execute(statement, values)
+            while cursor.fetchmany(1000):
+                pass
+            cursor.close()
+        if not autocommit:
+            connection.execute("COMMIT")
+
+
+def split_script(script: str) -> tuple[str, ...]:
+    """SQLite's own notion of a complete statement (triggers keep inner semicolons); comments alone are dropped."""
+    statements: list[str] = []
+    pending = ""
+    for piece in script.split(";"):
+        pending += piece + ";"
+        if sqlite3.complete_statement(pending):
+            statements.append(pending.strip())
+            pending = ""
+    if pending:
+        statements.append(pending.strip().rstrip(";"))
+    return tuple(statement for statement in statements if not _is_blank(statement))
+
+
+def _is_blank(statement: str) -> bool:
+    return _only_comments(statement.strip(" \t\r\n;"))
+
+
+def _only_comments(text: str) -> bool:
+    while text:
+        if text.startswith("--"):
+            text = text.partition("\n")[2].lstrip(" \t\r\n;")
+        elif text.startswith("/*"):
+            text = text.partition("*/")[2].lstrip(" \t\r\n;")
+        else:
+            return False
+    return True
