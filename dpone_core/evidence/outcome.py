@@ -53,7 +53,7 @@ class FailureFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOutcome:
-    """`failure` None = success; `boundary` and `retry` are None then. `quality_gates` is the allow-listed projection."""
+    """`failure` None = success (then `boundary` and `retry` are None); `quality_gates` is the allow-listed form."""
 
     identity: LoadIdentity
     result: LoadResult

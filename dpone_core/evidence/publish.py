@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from dpone_core.model.fingerprint import sha256_bytes
 from dpone_core.model.identity import LoadIdentity, safe_run_id
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.outcome import LoadResult
 from dpone_core.ports.evidence import EvidenceFiles
+
+LOAD_RECORD_KIND: Final = "dpone.load_record.v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +28,42 @@ def evidence_directory(process: str, identity: LoadIdentity) -> str:
     return f"runs/{process}/{safe_run_id(identity.run_id)}/{identity.load_id}"
 
 
+def publish_load_record(
+    files: EvidenceFiles,
+    plan: LoadPlan,
+    identity: LoadIdentity,
+    result: LoadResult,
+    quality: Mapping[str, object] | None,
+) -> None:
+    """`load.json`: the committed load and its accepted receipt, durable before source state may advance."""
+    acceptance = result.acceptance_metrics
+    document = {
+        "kind": LOAD_RECORD_KIND,
+        "process": plan.process,
+        "run_id": identity.run_id,
+        "load_id": identity.load_id,
+        "target": str(plan.target.table),
+        "finaliser": plan.target.finaliser.name,
+        "extracted_rows": result.extracted_rows,
+        "staged_rows": result.staged_rows,
+        "inserted_rows": result.inserted_rows,
+        "updated_rows": result.updated_rows,
+        "final_rows": result.final_rows,
+        "quality": None if quality is None else dict(quality),
+        "acceptance": None if acceptance is None else acceptance.as_json(),
+    }
+    files.publish(f"{evidence_directory(plan.process, identity)}/load.json", _rendered(document))
+
+
+def _rendered(document: object) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
 def publish_evidence(
     files: EvidenceFiles, process: str, identity: LoadIdentity, report: object, markdown: str
 ) -> PublishedEvidence:
     directory = evidence_directory(process, identity)
-    content = (json.dumps(report, indent=2, sort_keys=False, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    content = _rendered(report)
     files.publish(f"{directory}/report.md", markdown.encode())
     path = f"{directory}/run.json"
     files.publish(path, content)

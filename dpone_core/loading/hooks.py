@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail, StepOutcome
+from dpone_core.loading.position import LoadPosition
 from dpone_core.loading.record import LoadRecord
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookPhase, HookRetryPolicy
@@ -72,6 +73,7 @@ class HookRunner:
     record: LoadRecord
     audit: AuditTrail | None
     cancellation: Cancellation
+    position: LoadPosition
     token_values: Mapping[str, str]
     receipts: Mapping[str, StepReceipt] | None
 
@@ -88,10 +90,12 @@ class HookRunner:
             self._note(hook, "already_succeeded")
             return HookResult(hook=hook, status="already_succeeded")
         if previous is not None and hook.retry_policy is HookRetryPolicy.NONE:
+            self.position.unproven_hook = True
             raise HookOutcomeUnknownError(
                 f"{hook.phase} '{hook.id}' was started in this run before and never proved success; not repeated",
                 fix="verify what it did, then start a new run id",
             )
+        self.position.unproven_hook = hook.retry_policy is HookRetryPolicy.NONE
         announced = {"sql_hash": hook.sql_hash, "retry_policy": hook.retry_policy.value}
         with self.record.step(hook.id, hook.phase.value, hook.kind.value, announced=announced) as step:
             try:
@@ -100,6 +104,7 @@ class HookRunner:
                 )
             except ETLExecutionError as error:
                 raise HookFailedError(hook, error.code) from error
+        self.position.unproven_hook = False
         return HookResult(hook=hook, status="succeeded")
 
     def _taken_from_receipt(self, hook: HookDefinition, receipts: Mapping[str, StepReceipt]) -> HookResult:

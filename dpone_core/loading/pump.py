@@ -39,7 +39,7 @@ class Pump:
     counters: PumpCounters = field(default_factory=PumpCounters)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches with the payload's columns in order, those the source lacks as NULL; reader errors are raised here."""
+        """Batches with the payload's columns in order, those the source lacks as NULL; raises reader errors."""
         ahead = _ReadAhead(self.stream)
         ahead.start()
         try:

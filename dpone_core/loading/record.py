@@ -82,6 +82,28 @@ class LoadRecord:
         """A step without duration: something observed or decided."""
         self._finish(step_id, phase, kind, self.clock.utc_now(), status, details, None)
 
+    def completed(
+        self,
+        step_id: str,
+        phase: str,
+        kind: str,
+        started_at: datetime,
+        finished_at: datetime,
+        details: dict[str, object],
+    ) -> None:
+        """A step whose block ended earlier than it can be recorded, in the order the lifecycle prescribes."""
+        step = LoadStep(
+            step_id=step_id,
+            phase=phase,
+            kind=kind,
+            status=StepOutcome.SUCCEEDED,
+            started_at=started_at,
+            finished_at=finished_at,
+            details=details,
+        )
+        self.steps.append(step)
+        self._write(step)
+
     def decide(self, decision: RuntimeDecision) -> None:
         self.note(decision.decision_id, decision.phase, "runtime_decision", StepOutcome.SUCCEEDED, decision.as_json())
 

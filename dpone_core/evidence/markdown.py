@@ -1,0 +1,116 @@
+"""report.md of one run: what a person reads first after a failure, and last after a success."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpone_core.evidence.outcome import LoadOutcome, RunReport
+from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.model.load_plan import LoadPlan
+
+
+def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
+    """Self-contained Markdown; identifiers are escaped, values are counts, codes and hashes."""
+    facts = report.facts
+    lines = [
+        f"# Load of `{facts.process or facts.manifest}`: {'succeeded' if report.passed else 'failed'}",
+        "",
+        f"- manifest: `{facts.manifest}`",
+        f"- run id: `{facts.run_id}`",
+        f"- attempts: {report.attempts} of {facts.max_attempts}",
+    ]
+    if report.refusal is not None:
+        return "\n".join([*lines, "", f"Refused before execution: {report.refusal.line}", ""])
+    assert report.outcome is not None  # neither refused nor executed cannot exist
+    outcome = report.outcome
+    lines += [
+        f"- load id: `{outcome.identity.load_id}`",
+        f"- started: {outcome.started_at:%Y-%m-%d %H:%M:%S} UTC, {outcome.duration_seconds:.2f} s",
+        *([f"- route: {plan.source.dataset} -> {plan.target.table} ({plan.target.finaliser.name})"] if plan else []),
+    ]
+    if outcome.failure is not None:
+        lines += ["", "## What happened", "", f"`{outcome.failure.code}`: {outcome.failure.message}"]
+        lines += ["", *(f"- {sentence}" for sentence in recovery_advice(outcome))]
+        context = outcome.failure_context()
+        if context:
+            lines += ["", *_table(("fact", "value"), context.items())]
+    lines += ["", "## Rows", "", *_table(("where", "rows"), _rows(outcome))]
+    lines += _gates(outcome) + _acceptance(outcome)
+    lines += ["", "## Steps", "", *_table(("step", "status", "seconds", "rows/s"), _steps(outcome)), ""]
+    return "\n".join(lines)
+
+
+def _rows(outcome: LoadOutcome) -> list[tuple[str, str]]:
+    result = outcome.result
+    return [
+        ("extracted from the source", _count(result.extracted_rows)),
+        ("staged", _count(result.staged_rows)),
+        ("inserted", _count(result.inserted_rows)),
+        ("updated", _count(result.updated_rows)),
+        ("in the target after the load", _count(result.final_rows)),
+    ]
+
+
+def _gates(outcome: LoadOutcome) -> list[str]:
+    report = outcome.quality_gates
+    results = report.get("results") if report is not None else None
+    if not isinstance(results, Sequence) or not results:
+        return ["", "## Gates", "", "No gate is declared."]
+    rows = [
+        (result["gate_id"], result["type"], result["severity"], result["status"], _metrics(result["metrics"]))
+        for result in results
+    ]
+    return ["", "## Gates", "", *_table(("gate", "type", "severity", "status", "metrics"), rows)]
+
+
+def _acceptance(outcome: LoadOutcome) -> list[str]:
+    metrics = outcome.result.acceptance_metrics
+    if metrics is None:
+        return []
+    rows = [
+        (
+            snapshot.side.value,
+            _count(snapshot.row_count),
+            _metrics(snapshot.null_counts),
+            _metrics(snapshot.distinct_counts),
+            ", ".join(snapshot.warnings) or "-",
+        )
+        for snapshot in metrics.snapshots
+    ]
+    header = ("side", "rows", "nulls", "distinct", "warnings")
+    return ["", f"## Acceptance ({metrics.mode.value})", "", *_table(header, rows)]
+
+
+def _steps(outcome: LoadOutcome) -> list[tuple[str, str, str, str]]:
+    rows = []
+    for step in outcome.steps:
+        if step.kind == "runtime_decision":
+            continue
+        rates = step.published_details.get("throughput")
+        rate = rates.get("rows_per_second") if isinstance(rates, Mapping) else None
+        rows.append(
+            (
+                step.step_id,
+                step.status.value if step.error_code is None else f"{step.status.value} ({step.error_code})",
+                f"{step.duration_seconds:.3f}",
+                f"{rate:,.0f}" if isinstance(rate, float) else "-",
+            )
+        )
+    return rows
+
+
+def _metrics(metrics: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {_count(value)}" for name, value in metrics.items()) or "-"
+
+
+def _count(value: object) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    def line(cells: Sequence[object]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return [line(header), "| " + " | ".join("---" for _ in header) + " |", *(line(row) for row in rows)]

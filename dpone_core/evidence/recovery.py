@@ -1,0 +1,44 @@
+"""What an operator should do after a failure, by observed boundary (S1 "failure diagnostics and recovery").
+
+Never infers a rollback that nobody saw.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpone_core.evidence.outcome import LoadOutcome
+from dpone_core.model.vocabulary import RetryClassification, TargetState
+
+_RETRY: Final = {
+    RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
+        "The target was not touched. Correct the cause, then run the same interval again; a retry is safe."
+    ),
+    RetryClassification.RETRY_VIA_NATIVE_RESUME: (
+        "Committed partitions stay committed. Run the same run id again: it resumes without touching the sink."
+    ),
+    RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: (
+        "The target already holds this load. Inspect the exact interval and this evidence; restore, repair or "
+        "deduplicate it before retrying. Do not advance the source state by hand to make the run look successful."
+    ),
+    RetryClassification.OPERATOR_VERIFICATION_REQUIRED: (
+        "What happened is not known. Stop automatic retries, compare target and evidence, then decide."
+    ),
+}
+_TARGET: Final = {
+    TargetState.NOT_MUTATED: "The target was not changed by this attempt.",
+    TargetState.MUTATION_RETURNED_SUCCESS: "The target mutation returned success; the target holds this load.",
+    TargetState.UNKNOWN: "The commit was sent and its outcome is not known: the target may be old or new.",
+}
+
+
+def recovery_advice(outcome: LoadOutcome) -> tuple[str, ...]:
+    """Sentences for report and console: state of the target, then what a retry would do; () on success."""
+    if outcome.passed:
+        return ()
+    advice = [_TARGET[outcome.target_state]]
+    if outcome.retry is not None:
+        advice.append(_RETRY[outcome.retry])
+    if outcome.failure is not None and outcome.failure.fix:
+        advice.append(f"Way out: {outcome.failure.fix}.")
+    return tuple(advice)

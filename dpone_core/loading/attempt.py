@@ -1,0 +1,125 @@
+"""Runs one attempt and states the truth about it, whatever happened. The only place that turns errors into outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+
+from dpone_core.acceptance.policy import AcceptanceMetricError
+from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
+from dpone_core.loading.context import LoadContext, LoadEnvironment, LoadRequest, LoadSessions
+from dpone_core.loading.position import LoadPosition
+from dpone_core.loading.processor import ETLProcessor
+from dpone_core.loading.record import LoadRecord
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.vocabulary import GateStatus, SourceState
+from dpone_core.quality.failure import QualityGateFailure
+from dpone_core.quality.report import QualityGateReport
+
+OpenSessions = Callable[[LoadIdentity], AbstractContextManager[LoadSessions]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptResult:
+    """`error` is the original exception for Python callers; None on success."""
+
+    outcome: LoadOutcome
+    error: BaseException | None
+
+
+def run_attempt(
+    request: LoadRequest, environment: LoadEnvironment, identity: LoadIdentity, open_sessions: OpenSessions
+) -> AttemptResult:
+    """Never raises: an interruption becomes an outcome with exit 130 or 143 after abort and cleanup."""
+    started_at = environment.clock.utc_now()
+    position = LoadPosition()
+    record = LoadRecord(identity=identity, plan=request.plan, clock=environment.clock, audit=None)
+    report: QualityGateReport | None = None
+    error: BaseException | None = None
+    try:
+        with open_sessions(identity) as sessions, ExitStack() as shield:
+            record.audit = sessions.audit
+            context = LoadContext(
+                request=request,
+                environment=environment,
+                sessions=sessions,
+                identity=identity,
+                record=record,
+                position=position,
+                commit_shield=shield,
+            )
+            report = _leased(context)
+    except BaseException as caught:  # noqa: BLE001 - the outcome of every failure is stated here, none escapes
+        error = caught
+    if isinstance(error, QualityGateFailure):
+        report = error.report
+    return AttemptResult(
+        outcome=_outcome(request, environment, record, position, report, error, started_at), error=error
+    )
+
+
+def _leased(context: LoadContext) -> QualityGateReport:
+    """Holds the target's lease around the attempt; a failed attempt is recorded while the sessions are open."""
+    lease_port = context.sessions.lease
+    now = context.environment.clock.utc_now()
+    lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
+    try:
+        return ETLProcessor(context=context).process().receipt.report
+    except BaseException as error:
+        with context.environment.cancellation.shielded():
+            _record_failure(context, error)
+        raise
+    finally:
+        if lease_port is not None and lease is not None:
+            lease_port.release(lease)
+
+
+def _record_failure(context: LoadContext, error: BaseException) -> None:
+    details: dict[str, object] = {"failure_boundary": context.position.boundary.value}
+    is_acceptance = isinstance(error, AcceptanceMetricError)
+    if isinstance(error, AcceptanceMetricError):
+        details |= error.as_evidence()
+    context.record.governance_failed(error, details, evidence=is_acceptance)
+    context.record.load_failed(error)
+
+
+def _outcome(
+    request: LoadRequest,
+    environment: LoadEnvironment,
+    record: LoadRecord,
+    position: LoadPosition,
+    report: QualityGateReport | None,
+    error: BaseException | None,
+    started_at: datetime,
+) -> LoadOutcome:
+    if error is None and position.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
+        raise AssertionError("an attempt without error must have settled its source state")
+    return LoadOutcome(
+        identity=record.identity,
+        result=position.result,
+        target_state=position.target_state,
+        checkpoint_state=position.checkpoint_state,
+        source_state=position.source_state,
+        started_at=started_at,
+        finished_at=environment.clock.utc_now(),
+        failure=None if error is None else failure_facts(error),
+        boundary=None if error is None else position.boundary,
+        retry=None if error is None else position.retry,
+        quality_gates=None if report is None else report.as_json(),
+        gate_counts=_counts(report),
+        acceptance_required=request.snapshot.acceptance.is_required,
+        steps=tuple(record.steps),
+        decisions=request.plan.decisions,
+        warnings=(*request.plan.warnings, *record.warnings),
+    )
+
+
+def _counts(report: QualityGateReport | None) -> GateCounts:
+    statuses = [] if report is None else [result.status for result in report.results]
+    return GateCounts(
+        passed=statuses.count(GateStatus.PASSED),
+        failed=statuses.count(GateStatus.FAILED),
+        warned=statuses.count(GateStatus.WARNING) + statuses.count(GateStatus.SKIPPED),
+    )

@@ -1,0 +1,75 @@
+"""What one attempt works with, made once by the composition root and handed down unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.evidence.audit import AuditTrail
+from dpone_core.loading.position import LoadPosition
+from dpone_core.loading.record import LoadRecord
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.ports.cancellation import Cancellation
+from dpone_core.ports.clock import Clock
+from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.progress import Progress
+from dpone_core.ports.session import SinkPorts, SourcePorts
+from dpone_core.ports.state import CursorState, TargetLease
+from dpone_core.quality.snapshot import QualityExecutionSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSessions:
+    """Open connections of one attempt; `cursor` and `audit` are None where plan and manifest say so."""
+
+    source: SourcePorts
+    sink: SinkPorts
+    audit: AuditTrail | None
+    cursor: CursorState | None
+    lease: TargetLease | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadEnvironment:
+    """What outlives attempts: clock, progress, cancellation and evidence files of this process."""
+
+    clock: Clock
+    progress: Progress
+    cancellation: Cancellation
+    evidence: EvidenceFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """One process of one run, resolved and planned. `hook_receipts` is None when every hook runs inline."""
+
+    config: LoadConfig
+    plan: LoadPlan
+    snapshot: QualityExecutionSnapshot
+    token_values: Mapping[str, str] = field(repr=False)
+    hook_receipts: Mapping[str, StepReceipt] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadContext:
+    """`commit_shield` is entered just before the commit and closed by the processor once state is durable."""
+
+    request: LoadRequest
+    environment: LoadEnvironment
+    sessions: LoadSessions
+    identity: LoadIdentity
+    record: LoadRecord
+    position: LoadPosition
+    commit_shield: ExitStack
+
+    @property
+    def config(self) -> LoadConfig:
+        return self.request.config
+
+    @property
+    def plan(self) -> LoadPlan:
+        return self.request.plan

@@ -1,0 +1,26 @@
+"""What extraction hands to loading, and what loading hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpone_core.loading.extraction import Extraction
+from dpone_core.loading.pump import Pump
+from dpone_core.model.outcome import LoadResult
+from dpone_core.quality.receipt import QualityGateReceipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractedPayload:
+    """A live stream behind its pump; rows are read while the sink stages them."""
+
+    extraction: Extraction
+    pump: Pump
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadLoad:
+    """A committed load and the receipt its coordinator owns."""
+
+    result: LoadResult
+    receipt: QualityGateReceipt

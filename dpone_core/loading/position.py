@@ -1,0 +1,63 @@
+"""Where an attempt stands with respect to its commit boundary. Moved only by the code that owns the boundary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dpone_core.model.outcome import LoadResult
+from dpone_core.model.vocabulary import (
+    Boundary,
+    CheckpointState,
+    RetryClassification,
+    SourceState,
+    TargetState,
+)
+
+
+@dataclass(slots=True)
+class LoadPosition:
+    """Mutable on purpose: whatever raises, what it says is what happened so far.
+
+    `unproven_hook` is set while a hook that must not be repeated runs, and stays set if it did not succeed.
+    """
+
+    boundary: Boundary = Boundary.PRE_COMMIT
+    target_state: TargetState = TargetState.NOT_MUTATED
+    source_state: SourceState = SourceState.NOT_ADVANCED
+    result: LoadResult = field(default_factory=LoadResult)
+    unproven_hook: bool = False
+
+    def committing(self) -> None:
+        """The commit is about to be sent: from here on its outcome is unknown until it answers."""
+        self.target_state = TargetState.UNKNOWN
+        self.boundary = Boundary.POST_COMMIT
+
+    def refused(self) -> None:
+        """The sink answered that nothing was committed."""
+        self.target_state = TargetState.NOT_MUTATED
+        self.boundary = Boundary.PRE_COMMIT
+
+    def committed(self, result: LoadResult) -> None:
+        self.target_state = TargetState.MUTATION_RETURNED_SUCCESS
+        self.boundary = Boundary.POST_COMMIT
+        self.result = result
+
+    @property
+    def checkpoint_state(self) -> CheckpointState:
+        """Without native checkpoints nothing advanced before the commit and nothing applies after it."""
+        match self.target_state:
+            case TargetState.NOT_MUTATED:
+                return CheckpointState.NOT_ADVANCED
+            case TargetState.MUTATION_RETURNED_SUCCESS:
+                return CheckpointState.NOT_APPLICABLE
+            case TargetState.UNKNOWN:
+                return CheckpointState.UNKNOWN
+
+    @property
+    def retry(self) -> RetryClassification:
+        """Whether a retry may repeat something; unknown never counts as safe."""
+        if self.unproven_hook or self.target_state is TargetState.UNKNOWN:
+            return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
+        if self.target_state is TargetState.NOT_MUTATED:
+            return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+        return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION

@@ -1,0 +1,137 @@
+"""ETLProcessor: one attempt from the audit row to the post-hooks, in the order of S1 "Runtime lifecycle".
+
+It judges nothing itself: gates are judged by the coordinator, and state advances only for the receipt that this
+attempt's QualityGateExecution issued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpone_core.evidence.audit import LoadStatus, StepOutcome
+from dpone_core.evidence.publish import publish_load_record
+from dpone_core.loading.context import LoadContext
+from dpone_core.loading.extraction import Extraction, prepare_extraction
+from dpone_core.loading.hooks import HookRunner
+from dpone_core.loading.payload import PayloadLoad
+from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
+from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.vocabulary import SourceState, StateType
+from dpone_core.ports.state import SavedCursor
+from dpone_core.quality.execution import QualityGateExecution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ETLProcessor:
+    """Processes one attempt. Raises what failed first; `context.position` says what is true then."""
+
+    context: LoadContext
+
+    def process(self) -> PayloadLoad:
+        context = self.context
+        execution = QualityGateExecution(context.request.snapshot, context.identity)
+        self._start_audit()
+        self._report_leftovers()
+        self._run_hooks(context.plan.pre_hooks)
+        saved = self._saved_cursor()
+        context.environment.cancellation.checkpoint()
+        extraction = self._extract(saved)
+        services = ExtractedPayloadLoadService(context=context, loads=PayloadLoadService(context=context))
+        loaded = services.load(extraction, execution)
+        self._publish_success(execution, loaded)
+        execution.revalidate(context.config)
+        execution.accept_state(loaded.receipt)
+        self._advance_state(saved, extraction)
+        context.commit_shield.close()
+        context.environment.cancellation.checkpoint()
+        self._run_hooks(context.plan.post_hooks)
+        return loaded
+
+    def _start_audit(self) -> None:
+        """The `started` row stands before any mutation, pre-hooks included."""
+        context, plan = self.context, self.context.plan
+        if context.sessions.audit is not None:
+            context.sessions.audit.open()
+        table = context.config.source.table
+        context.record.load_status(
+            LoadStatus.STARTED,
+            process_name=plan.process,
+            source_schema=table.schema if table is not None else None,
+            source_table=table.name if table is not None else plan.source.dataset,
+            target_schema=plan.target.table.schema,
+            target_table=plan.target.table.name,
+            strategy=plan.target.strategy.value,
+        )
+        if context.config.sink.governance.persist_decisions:
+            for decision in plan.decisions:
+                context.record.decide(decision)
+
+    def _report_leftovers(self) -> None:
+        plan, record = self.context.plan, self.context.record
+        leftovers = self.context.sessions.sink.target.leftovers(plan.target.table, plan.target.staging_schema)
+        if leftovers:
+            names = [str(leftover.table) for leftover in leftovers]
+            details: dict[str, object] = {"leftovers": names}
+            record.note("leftovers_found", GOVERNANCE_PHASE, GOVERNANCE_KIND, StepOutcome.WARNING, details)
+            record.warnings.append(f"leftovers of an earlier load: {', '.join(names)}")
+
+    def _run_hooks(self, hooks: tuple[HookDefinition, ...]) -> None:
+        context = self.context
+        HookRunner(
+            source=context.sessions.source,
+            sink=context.sessions.sink,
+            record=context.record,
+            audit=context.sessions.audit,
+            cancellation=context.environment.cancellation,
+            position=context.position,
+            token_values=context.request.token_values,
+            receipts=context.request.hook_receipts,
+        ).run(hooks)
+
+    def _saved_cursor(self) -> SavedCursor | None:
+        cursor = self.context.sessions.cursor
+        return cursor.read(self.context.config) if cursor is not None else None
+
+    def _extract(self, saved: SavedCursor | None) -> Extraction:
+        context = self.context
+        with context.record.step("source_described", "extract", "source_scan") as step:
+            extraction = prepare_extraction(
+                context.config,
+                context.plan,
+                context.sessions.source,
+                context.sessions.sink,
+                saved,
+                context.request.token_values,
+            )
+            step.details |= {
+                "columns": len(extraction.schema.columns),
+                "target_absent": extraction.target.created,
+                "added_columns": list(extraction.target.added.names),
+            }
+        return extraction
+
+    def _publish_success(self, execution: QualityGateExecution, loaded: PayloadLoad) -> None:
+        """The load's own record: committed row in the audit table, then `load.json`, before state may advance."""
+        context = self.context
+        context.record.load_status(
+            LoadStatus.COMMITTED,
+            inserted_rows=loaded.result.inserted_rows,
+            updated_rows=loaded.result.updated_rows,
+            loaded_rows=loaded.result.inserted_rows,
+        )
+        publish_load_record(
+            context.environment.evidence, context.plan, context.identity, loaded.result, execution.evidence()
+        )
+
+    def _advance_state(self, saved: SavedCursor | None, extraction: Extraction) -> None:
+        context = self.context
+        cursor = context.sessions.cursor
+        if cursor is None or context.config.state is StateType.DISABLED:
+            context.position.source_state = SourceState.NOT_APPLICABLE
+            return
+        context.position.source_state = SourceState.UNKNOWN
+        cursor.advance(
+            context.config, context.identity, saved, extraction.next_cursor, context.environment.clock.utc_now()
+        )
+        context.position.source_state = SourceState.ADVANCED
