@@ -1,18 +1,20 @@
-"""Authored value -> model or Problems. The only place that turns pydantic's findings into our codes and paths.
+"""Authored value -> model or findings. The only place that turns pydantic's findings into our codes and paths.
 
 Values enter through canonical JSON (`model_validate_json`), so a direct Python mapping and a YAML document meet the
-same strictness: no tuple, date, NaN or non-text key slips in.
+same strictness: no tuple, date, NaN or non-text key slips in. No message echoes an authored value.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from dpone_core.authoring.patterns import SENTENCE_OF_PATTERN
 from dpone_core.model.fingerprint import CanonicalizationError, canonical_json
 from dpone_core.model.problem import Problem
 
@@ -33,18 +35,55 @@ _PLAIN_CODES: Final = {
     "union_tag_not_found": MISSING_FIELD,
 }
 PathPart = str | int
+Path = tuple[PathPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem without a position: `path` walks the authored value from its root."""
+
+    code: str
+    message: str
+    path: Path = ()
+    fix: str | None = None
 
 
 def validate(model: type[_Model], value: object) -> _Model | tuple[Problem, ...]:
     """A model instance, or at least one Problem (paths relative to `value`, no positions yet)."""
+    result = findings_of(model, value)
+    if isinstance(result, tuple):
+        return tuple(
+            Problem(code=found.code, message=found.message, path=path_text(found.path), fix=found.fix)
+            for found in result
+        )
+    return result
+
+
+def findings_of(model: type[_Model], value: object) -> _Model | tuple[Finding, ...]:
+    """A model instance, or at least one finding in the model's field order."""
     try:
         text = canonical_json(value)
     except CanonicalizationError as error:
-        return (Problem(code=WRONG_TYPE, message=f"the value has no JSON form: {error}"),)
+        return (Finding(code=WRONG_TYPE, message=f"the value has no JSON form: {error}"),)
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        return tuple(dict.fromkeys(_problem(detail, value, model) for detail in error.errors(include_url=False)))
+        return tuple(dict.fromkeys(_finding(detail, value, model) for detail in error.errors(include_url=False)))
+
+
+def null_findings(value: object, path: Path = (), *, skip: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """A null is never a value: a field is given or absent. What stands below a key in `skip` is not looked at."""
+    if value is None:
+        yield Finding(
+            code=WRONG_TYPE, message="the field is empty", path=path, fix="give it a value or remove the field"
+        )
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in skip:
+                yield from null_findings(item, (*path, key), skip=skip)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for index, item in enumerate(value):
+            yield from null_findings(item, (*path, index), skip=skip)
 
 
 def path_text(parts: Iterable[PathPart]) -> str:
@@ -61,29 +100,55 @@ def closest(word: str, candidates: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def _problem(detail: ErrorDetails, value: object, model: type[BaseModel]) -> Problem:
-    parts = authored_path(detail["loc"], value)
+def _finding(detail: ErrorDetails, value: object, model: type[BaseModel]) -> Finding:
+    path = authored_path(detail["loc"], value)
     kind = detail["type"]
     context = detail.get("ctx") or {}
-    fix: str | None = None
-    if kind == "extra_forbidden":
-        unknown = str(parts[-1])
-        guess = closest(unknown, _siblings(model, detail["loc"]))
-        message = f"unknown field '{unknown}'"
-        fix = f"did you mean '{guess}'?" if guess else "remove the field or prefix a root key with 'x-'"
-    elif kind == "missing":
-        message = f"required field '{parts[-1]}' is missing"
-        fix = f"add '{parts[-1]}'"
-    elif kind in ("enum", "literal_error", "union_tag_invalid"):
-        expected = str(context.get("expected") or context.get("expected_tags") or "one of the listed values")
-        message = f"expected {expected}"
-        given = detail["input"] if isinstance(detail["input"], str) else ""
-        guess = closest(given, [word.strip("' ") for word in expected.replace(" or ", ",").split(",")])
-        fix = f"did you mean '{guess}'?" if guess else None
-    else:
-        message = str(detail["msg"]).removeprefix("Value error, ")
-        fix = str(context["fix"]) if "fix" in context else None
-    return Problem(code=_code(kind), message=message, path=path_text(parts), fix=fix)
+    message: str
+    fix: str | None
+    match kind:
+        case "extra_forbidden":
+            message, fix = _unknown_field(str(path[-1]), _siblings(model, detail["loc"]))
+        case "missing":
+            message, fix = f"required field '{path[-1]}' is missing", f"add '{path[-1]}'"
+        case "enum" | "literal_error" | "union_tag_invalid":
+            expected = str(context.get("expected") or context.get("expected_tags") or "one of the listed values")
+            message, fix = f"expected {expected}", _meant(_given(detail, context), expected)
+        case "union_tag_not_found":
+            message, fix = "the entry does not say its 'type'", "add 'type'"
+        case "string_pattern_mismatch" if context.get("pattern") in SENTENCE_OF_PATTERN:
+            message, fix = SENTENCE_OF_PATTERN[str(context["pattern"])]
+        case _:
+            message = str(detail["msg"]).removeprefix("Value error, ")
+            fix = str(context["fix"]) if "fix" in context else _quoting_hint(kind, detail["input"])
+    return Finding(code=_code(kind), message=message, path=path, fix=fix)
+
+
+def _unknown_field(name: str, siblings: Iterable[str]) -> tuple[str, str]:
+    guess = closest(name, siblings)
+    shown = (
+        f"unknown field '{name}'" if name.isidentifier() or name.replace("-", "_").isidentifier() else "unknown field"
+    )
+    return shown, f"did you mean '{guess}'?" if guess else "remove the field"
+
+
+def _given(detail: ErrorDetails, context: Mapping[str, object]) -> str:
+    if "tag" in context:
+        return str(context["tag"])
+    return detail["input"] if isinstance(detail["input"], str) else ""
+
+
+def _meant(given: str, expected: str) -> str | None:
+    guess = closest(given, [word.strip("' ") for word in expected.replace(" or ", ",").split(",")])
+    return f"did you mean '{guess}'?" if guess else None
+
+
+def _quoting_hint(kind: str, given: object) -> str | None:
+    if kind == "string_type" and isinstance(given, (int, float)):
+        return "quote it if it is text"
+    if kind in ("bool_type", "bool_parsing"):
+        return "write true or false"
+    return None
 
 
 def _code(kind: str) -> str:
@@ -94,35 +159,37 @@ def _code(kind: str) -> str:
     return WRONG_TYPE if kind.endswith(("_type", "_parsing")) else VALUE_INVALID
 
 
-def authored_path(loc: Sequence[PathPart], value: object) -> tuple[PathPart, ...]:
+def authored_path(loc: Sequence[PathPart], value: object) -> Path:
     """Drops the union tags pydantic mixes into `loc`: keeps what the authored value can be walked by."""
     kept: list[PathPart] = []
     node: object = value
     for index, part in enumerate(loc):
-        last = index == len(loc) - 1
-        if (isinstance(node, Mapping) and isinstance(part, str) and part in node) or (isinstance(node, Sequence) and not isinstance(node, str) and isinstance(part, int) and part < len(node)):
+        if isinstance(node, Mapping) and isinstance(part, str) and part in node:
             node = node[part]
-            kept.append(part)
-        elif last and isinstance(node, Mapping) and isinstance(part, str):
-            kept.append(part)
+        elif isinstance(node, Sequence) and not isinstance(node, str) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        elif not (index == len(loc) - 1 and isinstance(node, Mapping) and isinstance(part, str) and part != "[key]"):
+            continue
+        kept.append(part)
     return tuple(kept)
 
 
 def _siblings(model: type[BaseModel], loc: Sequence[PathPart]) -> list[str]:
-    """Field names the unknown one stands among; best effort, for the hint only."""
-    current: type[BaseModel] | None = model
+    """Field names the unknown one stands among; a part that is no field (index, key, union tag) is stepped over."""
+    current: tuple[type[BaseModel], ...] = (model,)
     for part in loc[:-1]:
-        if current is None or not isinstance(part, str) or part not in current.model_fields:
-            continue
-        current = _model_in(current.model_fields[part].annotation)
-    return [field.alias or name for name, field in current.model_fields.items()] if current is not None else []
+        below = tuple(
+            inner
+            for outer in current
+            for name, field in outer.model_fields.items()
+            if part == (field.alias or name)
+            for inner in _models_in(field.annotation)
+        )
+        current = below or current
+    return [field.alias or name for outer in current for name, field in outer.model_fields.items()]
 
 
-def _model_in(annotation: object) -> type[BaseModel] | None:
+def _models_in(annotation: object) -> tuple[type[BaseModel], ...]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
+        return (annotation,)
+    return tuple(found for argument in getattr(annotation, "__args__", ()) for found in _models_in(argument))

@@ -1,0 +1,102 @@
+"""`source.options.hooks`: typed actions around the load (S1 "Hook API"). An unknown key below a hook is an error.
+
+Not here: cycles (`planning.hooks`) and the mutating-SQL guard (`planning.sql_guard`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from dpone_core.authoring.names import Text, UniqueTexts
+from dpone_core.authoring.patterns import HOOK_ID_PATTERN
+from dpone_core.authoring.section import Section
+from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKind, HookRetryPolicy
+
+HookId = Annotated[str, Field(pattern=HOOK_ID_PATTERN)]
+
+SQL_EXACTLY_ONE: Final[dict[str, JsonValue]] = {
+    "oneOf": [{"required": ["sql"]}, {"required": ["sql_file"]}],
+}
+
+
+class HookType(StrEnum):
+    """How a hook acts; providers register further types."""
+
+    SQL = "sql"
+    MARKER = "marker"
+    WEBHOOK = "webhook"
+
+
+class HookLineageSection(Section):
+    """Datasets the hook reads and writes, for people and lineage tools."""
+
+    inputs: UniqueTexts = ()
+    """Datasets the hook reads."""
+    outputs: UniqueTexts = ()
+    """Datasets the hook writes."""
+
+
+class HookExecutionSection(Section):
+    """Where the hook runs."""
+
+    cli: Literal["inline"] = "inline"
+    """From the command line and Python a hook always runs inside the run."""
+    airflow: AirflowExecution = AirflowExecution.INLINE
+    """`separate_task` makes the hook a visible Airflow task of its own."""
+
+
+class HookSection(Section):
+    """One action before or after the load."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"type": {"const": "sql"}}},
+            "then": SQL_EXACTLY_ONE,
+            "else": {"not": {"anyOf": [{"required": ["sql"]}, {"required": ["sql_file"]}]}},
+        }
+    )
+
+    id: HookId
+    """Name of the hook, unique in its phase."""
+    kind: HookKind = HookKind.CUSTOM
+    """What the hook is for."""
+    type: HookType = HookType.SQL
+    """How the hook acts."""
+    connector: HookConnector = HookConnector.SOURCE
+    """Which side's connection executes the SQL."""
+    sql: Text | None = None
+    """Short SQL text; use `sql_file` for longer bodies."""
+    sql_file: Text | None = None
+    """SQL file relative to the manifest, inside the repository."""
+    autocommit: bool = True
+    """Whether each statement commits by itself."""
+    mutates_source: bool = False
+    """Must be true for SQL that is not provably read-only."""
+    retry_policy: HookRetryPolicy | None = None
+    """`none` blocks automatic retries once started; default for mutating hooks and kind source_refresh."""
+    depends_on: UniqueTexts = ()
+    """Ids of hooks of the same phase that run first."""
+    lineage: HookLineageSection = HookLineageSection()
+    """Datasets the hook reads and writes."""
+    execution: HookExecutionSection = HookExecutionSection()
+    """Where the hook runs."""
+
+    @property
+    def effective_retry_policy(self) -> HookRetryPolicy:
+        """The authored policy, else `none` where a repetition could harm (Facts 4.3)."""
+        if self.retry_policy is not None:
+            return self.retry_policy
+        once = self.mutates_source or self.kind is HookKind.SOURCE_REFRESH
+        return HookRetryPolicy.NONE if once else HookRetryPolicy.DEFAULT
+
+
+class HooksSection(Section):
+    """Hooks by phase."""
+
+    pre_hook: tuple[HookSection, ...] = ()
+    """Hooks before extraction."""
+    post_hook: tuple[HookSection, ...] = ()
+    """Hooks after the load is committed and state is saved."""

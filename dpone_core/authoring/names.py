@@ -1,0 +1,39 @@
+"""Names and lists every section shares. A name is text that an engine can quote; an expression is not a name."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from dpone_core.authoring.patterns import (
+    CONNECTION_REF_PATTERN,
+    PROCESS_NAME_PATTERN,
+    QUOTABLE_PATTERN,
+    TEXT_PATTERN,
+)
+from dpone_core.authoring.validate import VALUE_INVALID
+
+_Item = TypeVar("_Item")
+
+
+def _unique(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    for index, item in enumerate(items):
+        if item in items[:index]:
+            raise PydanticCustomError(
+                VALUE_INVALID, "entry {number} repeats an earlier one", {"number": index + 1, "fix": "list it once"}
+            )
+    return items
+
+
+ProcessName = Annotated[str, Field(pattern=PROCESS_NAME_PATTERN)]
+ConnectionRef = Annotated[str, Field(pattern=CONNECTION_REF_PATTERN)]
+QuotableName = Annotated[str, Field(min_length=1, max_length=128, pattern=QUOTABLE_PATTERN)]
+Text = Annotated[str, Field(min_length=1, pattern=TEXT_PATTERN)]
+ColumnNames = Annotated[
+    tuple[QuotableName, ...],
+    Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_unique),
+]
+UniqueTexts = Annotated[tuple[Text, ...], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)]

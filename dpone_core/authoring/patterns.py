@@ -1,0 +1,42 @@
+"""Patterns of names, and the sentence that stands for each: a reader is told what to write, not a regular expression.
+
+They hold in Python, in Rust (pydantic) and in ECMA 262 (JSON Schema) alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PROCESS_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,127}$"
+CONNECTION_REF_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
+HOOK_ID_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,63}$"
+PLAIN_COLUMN_PATTERN: Final = "^[A-Za-z_\u00a1-\uffff][A-Za-z0-9_$\u00a1-\uffff]{0,127}$"
+QUOTABLE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f{}]([^\x00-\x1f\x7f{}]*[^\s\x00-\x1f\x7f{}])?$"
+DURATION_PATTERN: Final = r"^P([0-9]{1,6}D)?(T([0-9]{1,6}H)?([0-9]{1,6}M)?([0-9]{1,6}S)?)?$"
+TEXT_PATTERN: Final = r"[^ \t\r\n]"
+
+SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
+    PROCESS_NAME_PATTERN: (
+        "a process name has lower-case letters, digits and underscores, at most 128",
+        "rename the process",
+    ),
+    CONNECTION_REF_PATTERN: (
+        "a connection name starts with a lower-case letter and has lower-case letters, digits and underscores",
+        "name a connection here; its URI comes from DPONE_CONN_<REF> or connections.yaml",
+    ),
+    HOOK_ID_PATTERN: (
+        "a hook id has lower-case letters, digits and underscores, at most 64",
+        "rename the hook",
+    ),
+    PLAIN_COLUMN_PATTERN: (
+        "expected a plain column name, not an expression",
+        "alias the expression in source.options.query and name the alias here",
+    ),
+    QUOTABLE_PATTERN: (
+        "a name has no braces, control characters, or space at its ends",
+        "give the name as the engine knows it, without quotes",
+    ),
+    DURATION_PATTERN: ("expected an ISO 8601 duration of days, hours, minutes, seconds", "write for example PT1H"),
+    TEXT_PATTERN: ("expected text that is not blank", "give a value or remove the field"),
+}

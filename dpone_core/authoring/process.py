@@ -1,0 +1,76 @@
+"""One process and what several share: connections. Every kind of manifest comes down to `ProcessSection`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from dpone_core.authoring.names import ConnectionRef, ProcessName
+from dpone_core.authoring.quality import QualitySection
+from dpone_core.authoring.section import Section
+from dpone_core.authoring.sink import SinkSection
+from dpone_core.authoring.source import SourceSection
+from dpone_core.model.connection import EMBEDDED_SCHEMES
+from dpone_core.model.vocabulary import StateType
+
+CONNECTION_LITERAL: Final = "DPONE_CONNECTION_LITERAL_REFUSED"
+_EMBEDDED_URI_PATTERN: Final = r"^(chdb|duckdb|file|sqlite)://[^/@?#\s]*(/[^?#]*)?$"
+
+
+def _embedded(uri: str) -> str:
+    """No part of the URI is echoed: it might hold a password."""
+    fix = "set DPONE_CONN_<REF> or connections.yaml with ${ENV} references instead"
+    scheme, separator, rest = uri.partition("://")
+    if not separator or scheme not in EMBEDDED_SCHEMES:
+        raise PydanticCustomError(
+            CONNECTION_LITERAL, "only an embedded engine (chdb, duckdb, sqlite, file) may stand here", {"fix": fix}
+        )
+    authority, _, path = rest.partition("/")
+    if "@" in authority or any(mark in path + authority for mark in "?#") or any(c.isspace() for c in authority):
+        raise PydanticCustomError(CONNECTION_LITERAL, "the URI holds user information or parameters", {"fix": fix})
+    return uri
+
+
+EmbeddedUri = Annotated[
+    str, Field(max_length=1024, json_schema_extra={"pattern": _EMBEDDED_URI_PATTERN}), AfterValidator(_embedded)
+]
+
+
+class ConnectionSection(Section):
+    """A connection without any secret: an embedded engine."""
+
+    uri: EmbeddedUri
+    """Credential-free URI such as `chdb:///.dpone/warehouse`; anything else belongs into the environment."""
+
+
+class StateSection(Section):
+    """Where the cursor of the source is kept."""
+
+    type: StateType
+    """`sink` keeps it beside the target, `disabled` keeps none; incremental strategies need one."""
+
+
+class ProcessSection(Section):
+    """One load: a source, a sink, and what must be true of the result."""
+
+    name: ProcessName
+    """Name of the process in selectors, reports and evidence."""
+    description: str | None = None
+    """Text for readers; without effect."""
+    source: SourceSection
+    """Where rows come from."""
+    sink: SinkSection
+    """Where rows go."""
+    quality: QualitySection = QualitySection()
+    """Gates and acceptance metrics."""
+    state: StateSection | None = None
+    """Cursor state; disabled unless given."""
+
+    @property
+    def state_type(self) -> StateType:
+        return self.state.type if self.state is not None else StateType.DISABLED
+
+
+Connections = dict[ConnectionRef, ConnectionSection]

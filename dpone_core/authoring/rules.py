@@ -1,0 +1,233 @@
+"""Rules between fields of one process, each said once: what excludes, needs or has no effect without what.
+
+They run on a process whose fields are valid. Not here: cycles and SQL (`planning`), what dpone cannot do yet
+(`manifest.availability`), columns and sides (`acceptance`). Sources: design section 4, S1 "Hook API".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpone_core.authoring.hooks import HookSection, HooksSection, HookType
+from dpone_core.authoring.process import ProcessSection
+from dpone_core.authoring.quality import TypedHashGate
+from dpone_core.authoring.validate import (
+    CONFLICT,
+    MISSING_FIELD,
+    UNKNOWN_VALUE,
+    VALUE_INVALID,
+    Finding,
+    Path,
+    PathPart,
+    closest,
+)
+from dpone_core.model.connector import ConnectorType
+from dpone_core.model.load_config import RowIdentityMode
+from dpone_core.model.sql import INTERVAL_TOKENS, SqlText
+from dpone_core.model.vocabulary import (
+    FinalizationPhase,
+    HashMode,
+    HookConnector,
+    HookPhase,
+    LineagePreset,
+    StateType,
+    StrategyMode,
+)
+
+UNKNOWN_TOKEN = "DPONE_SQL_TOKEN_UNKNOWN"
+TOKENS_WITH_CURSOR = "DPONE_SQL_TOKENS_WITH_CURSOR"
+_OPTIONS: Path = ("source", "options")
+_QUERY: Path = (*_OPTIONS, "query")
+
+
+def process_findings(process: ProcessSection) -> tuple[Finding, ...]:
+    """Every broken rule, in document order of the sections."""
+    return (
+        *_source_findings(process),
+        *_hook_findings(process),
+        *_strategy_findings(process),
+        *_sink_findings(process),
+    )
+
+
+def token_findings(sql: SqlText, path: Path, *, with_cursor: bool) -> Iterator[Finding]:
+    """`with_cursor`: the text is the source query of a process that keeps a cursor."""
+    tokens = sql.tokens
+    for token in dict.fromkeys(tokens):
+        if token not in INTERVAL_TOKENS:
+            guess = closest(token, sorted(INTERVAL_TOKENS))
+            known = ", ".join(sorted(INTERVAL_TOKENS))
+            yield Finding(
+                code=UNKNOWN_TOKEN,
+                message=f"the SQL holds an unknown token; known are {known}",
+                path=path,
+                fix=f"did you mean '{{{{ {guess} }}}}'?" if guess else "write the value as a literal",
+            )
+    if tokens and with_cursor:
+        yield Finding(
+            code=TOKENS_WITH_CURSOR,
+            message="interval tokens and a cursor would both decide which rows are read",
+            path=path,
+            fix="remove the tokens, or source.options.incremental",
+        )
+
+
+def keeps_cursor(process: ProcessSection) -> bool:
+    return process.source.options.incremental is not None
+
+
+def hook_sections(hooks: HooksSection) -> Iterator[tuple[HookPhase, int, HookSection]]:
+    for phase, items in ((HookPhase.PRE, hooks.pre_hook), (HookPhase.POST, hooks.post_hook)):
+        for index, hook in enumerate(items):
+            yield phase, index, hook
+
+
+def hook_path(phase: HookPhase, index: int) -> Path:
+    return (*_OPTIONS, "hooks", phase.value, index)
+
+
+def _conflict(message: str, fix: str, *path: PathPart) -> Finding:
+    return Finding(code=CONFLICT, message=message, path=path, fix=fix)
+
+
+def _missing(name: str, why: str, *parent: PathPart) -> Finding:
+    return Finding(
+        code=MISSING_FIELD,
+        message=f"required field '{name}' is missing: {why}",
+        path=(*parent, name),
+        fix=f"add '{name}'",
+    )
+
+
+def _source_findings(process: ProcessSection) -> Iterator[Finding]:
+    source = process.source
+    options = source.options
+    if source.type is ConnectorType.FILES:
+        for name, given in (("path", options.path), ("format", options.format)):
+            if given is None:
+                yield _missing(name, "source type files reads a path in a format", *_OPTIONS)
+        if source.table is not None:
+            yield _conflict("source type files has no table", "use options.path", "source", "table")
+        if options.query is not None:
+            yield _conflict("source type files has no query", "use options.path", *_QUERY)
+        if options.path is not None and ("{{" in options.path or "}}" in options.path):
+            yield Finding(
+                code=VALUE_INVALID, message="tokens are bound in SQL only", path=(*_OPTIONS, "path"), fix="use a glob"
+            )
+        return
+    if source.connection_ref is None:
+        yield _missing("connection_ref", "the source type needs a connection", "source")
+    if source.table is None and options.query is None:
+        yield _missing("table", "the source reads a table or options.query", "source")
+    if source.table is not None and options.query is not None:
+        yield _conflict("'table' and 'options.query' exclude each other", "keep one of the two", *_QUERY)
+    for name, given in (("path", options.path), ("format", options.format)):
+        if given is not None:
+            yield _conflict(f"'{name}' has no effect here", "it belongs to source type files", *_OPTIONS, name)
+    if options.query is not None:
+        yield from _sql_findings(options.query.sql, options.query.sql_file, _QUERY)
+        if options.query.sql is not None:
+            text = SqlText(text=options.query.sql)
+            yield from token_findings(text, (*_QUERY, "sql"), with_cursor=keeps_cursor(process))
+
+
+def _sql_findings(sql: str | None, sql_file: str | None, path: Path) -> Iterator[Finding]:
+    if sql is not None and sql_file is not None:
+        yield _conflict("'sql' and 'sql_file' exclude each other", "keep one of the two", *path, "sql_file")
+    if sql is None and sql_file is None:
+        yield _missing("sql", "give 'sql' or 'sql_file'", *path)
+
+
+def _hook_findings(process: ProcessSection) -> Iterator[Finding]:
+    hooks = process.source.options.hooks
+    ids: dict[HookPhase, list[str]] = {HookPhase.PRE: [], HookPhase.POST: []}
+    for phase, index, hook in hook_sections(hooks):
+        path = hook_path(phase, index)
+        if hook.id in ids[phase]:
+            yield _conflict("this id is used by an earlier hook of the phase", "give each hook its own id", *path, "id")
+        ids[phase].append(hook.id)
+        yield from _hook_action_findings(process, hook, path)
+    for phase, index, hook in hook_sections(hooks):
+        for number, needed in enumerate(hook.depends_on):
+            if needed not in ids[phase]:
+                guess = closest(needed, ids[phase])
+                yield Finding(
+                    code=UNKNOWN_VALUE,
+                    message="no hook of this phase has this id",
+                    path=(*hook_path(phase, index), "depends_on", number),
+                    fix=f"did you mean '{guess}'?" if guess else "name a hook of the same phase",
+                )
+
+
+def _hook_action_findings(process: ProcessSection, hook: HookSection, path: Path) -> Iterator[Finding]:
+    if hook.type is not HookType.SQL:
+        for name, given in (("sql", hook.sql), ("sql_file", hook.sql_file)):
+            if given is not None:
+                yield _conflict(f"'{name}' has no effect on this hook type", "use type sql", *path, name)
+        return
+    yield from _sql_findings(hook.sql, hook.sql_file, path)
+    if hook.sql is not None:
+        yield from token_findings(SqlText(text=hook.sql), (*path, "sql"), with_cursor=False)
+    side = process.source.type if hook.connector is HookConnector.SOURCE else process.sink.type
+    if side is ConnectorType.FILES:
+        yield _conflict("files cannot execute SQL", "choose the other connector", *path, "connector")
+
+
+def _strategy_findings(process: ProcessSection) -> Iterator[Finding]:
+    mode = process.sink.strategy.mode
+    incremental = process.source.options.incremental
+    if mode.is_incremental:
+        if incremental is None:
+            yield _missing("incremental", f"{mode} reads by a cursor", *_OPTIONS)
+        if process.state_type is StateType.DISABLED:
+            yield from _state_needed(process, mode)
+    else:
+        fix = "remove it, or choose an incremental strategy"
+        if incremental is not None:
+            yield _conflict(f"'incremental' has no effect under {mode}", fix, *_OPTIONS, "incremental")
+        if process.state_type is not StateType.DISABLED:
+            yield _conflict(f"state has no effect under {mode}", fix, "state", "type")
+    if mode is StrategyMode.INCREMENTAL_MERGE and process.sink.strategy.unique_key is None:
+        yield _missing("unique_key", f"{mode} needs to know which row replaces which", "sink", "strategy")
+    if process.sink.strategy.unique_key is not None and not _uses_unique_key(process):
+        yield _conflict(
+            f"'unique_key' has no effect under {mode}",
+            "remove it, or enable lineage with row_identity.mode auto",
+            *("sink", "strategy", "unique_key"),
+        )
+
+
+def _state_needed(process: ProcessSection, mode: StrategyMode) -> Iterator[Finding]:
+    if process.state is None:
+        yield _missing("state", f"{mode} keeps a cursor", *())
+    else:
+        yield _conflict(f"{mode} keeps a cursor and state is disabled", "use type sink", "state", "type")
+
+
+def _uses_unique_key(process: ProcessSection) -> bool:
+    if process.sink.strategy.mode is StrategyMode.INCREMENTAL_MERGE:
+        return True
+    lineage = process.sink.options.lineage
+    if lineage is not None and lineage.enabled and lineage.preset is not LineagePreset.OFF:
+        return lineage.row_identity.mode is RowIdentityMode.AUTO
+    return any(isinstance(gate, TypedHashGate) and gate.mode is HashMode.SAMPLE for gate in process.quality.gates)
+
+
+def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
+    sink = process.sink
+    options: Path = ("sink", "options")
+    if sink.options.physical_design is not None and sink.type is not ConnectorType.CLICKHOUSE:
+        yield _conflict(
+            f"physical_design has no effect on sink type {sink.type}", "remove it", *options, "physical_design"
+        )
+    legacy = sink.type is ConnectorType.FILES
+    if legacy and sink.staging is not None:
+        yield _conflict("sink type files has no staging", "remove it", "sink", "staging")
+    phase = sink.options.load_governance.finalization_phase
+    actual = FinalizationPhase.LEGACY_POST_FINALIZE if legacy else FinalizationPhase.PRE_FINALIZE
+    if phase is not None and phase is not actual:
+        yield _conflict(
+            f"sink type {sink.type} publishes by {actual}",
+            f"write {actual} or remove the field",
+            *(*options, "load_governance", "finalization_phase"),
+        )

@@ -1,0 +1,145 @@
+"""`source`: where rows come from. Exactly one of table, options.query and options.path is authored."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from dpone_core.authoring.hooks import SQL_EXACTLY_ONE, HooksSection
+from dpone_core.authoring.names import ConnectionRef, QuotableName, Text
+from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN
+from dpone_core.authoring.section import Section
+from dpone_core.authoring.validate import VALUE_INVALID
+from dpone_core.model.connector import ConnectorType
+
+_DATE_UNITS: Final = {"D": "days"}
+_TIME_UNITS: Final = {"H": "hours", "M": "minutes", "S": "seconds"}
+
+
+def _has_a_unit(text: str) -> str:
+    if text == "P" or text.endswith("T"):
+        raise PydanticCustomError(VALUE_INVALID, "expected an ISO 8601 duration such as PT1H", {"fix": "write PT0S"})
+    return text
+
+
+Duration = Annotated[
+    str,
+    Field(
+        max_length=32,
+        pattern=DURATION_PATTERN,
+        json_schema_extra={"not": {"pattern": "^P$|T$"}},
+    ),
+    AfterValidator(_has_a_unit),
+]
+PlainColumn = Annotated[str, Field(pattern=PLAIN_COLUMN_PATTERN)]
+
+
+class TableSection(Section):
+    """A table of the engine."""
+
+    schema_name: QuotableName | None = Field(default=None, alias="schema")
+    """The engine's namespace (database on ClickHouse); the connector's default unless given."""
+    name: QuotableName
+    """Table name, without namespace."""
+
+
+class QuerySection(Section):
+    """One read-only SELECT; interval tokens such as `{{ data_interval_start }}` are bound as parameters."""
+
+    model_config = ConfigDict(json_schema_extra=SQL_EXACTLY_ONE)
+
+    sql: Text | None = None
+    """Query text."""
+    sql_file: Text | None = None
+    """Query file relative to the manifest, inside the repository."""
+
+
+class IncrementalSection(Section):
+    """Reads only rows whose cursor is new since the last successful load."""
+
+    cursor_column: PlainColumn
+    """Column name of the extracted rows, never an expression; alias an expression in options.query."""
+    lookback: Duration = "PT0S"
+    """ISO 8601 duration read again before the saved cursor, for late rows."""
+
+
+class PartitioningSection(Section):
+    """Splits the extraction into key ranges (native transfer)."""
+
+    column: PlainColumn
+    """Column whose range is split."""
+    num_partitions: Annotated[int, Field(ge=1, le=4096)]
+    """Number of ranges."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Ranges transferred at the same time."""
+    airflow: Literal["inline", "mapped"] = "inline"
+    """`mapped` gives every range a mapped Airflow task."""
+
+
+class SourceOptionsSection(Section):
+    """How rows are read."""
+
+    query: QuerySection | None = None
+    """A query instead of a table."""
+    path: Text | None = None
+    """Path or glob of files, for source type files."""
+    format: Literal["parquet", "csv", "ndjson"] | None = None
+    """File format, for source type files."""
+    hooks: HooksSection = HooksSection()
+    """Typed actions before and after the load."""
+    incremental: IncrementalSection | None = None
+    """Cursor of incremental strategies."""
+    partitioning: PartitioningSection | None = None
+    """Key ranges of native transfer."""
+
+
+class SourceSection(Section):
+    """Where rows come from."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"type": {"const": "files"}}, "required": ["type"]},
+            "then": {
+                "required": ["options"],
+                "properties": {
+                    "table": False,
+                    "options": {"required": ["path", "format"], "properties": {"query": False}},
+                },
+            },
+            "else": {
+                "required": ["connection_ref"],
+                "properties": {"options": {"properties": {"path": False, "format": False}}},
+                "oneOf": [
+                    {"required": ["table"]},
+                    {"required": ["options"], "properties": {"options": {"required": ["query"]}}},
+                ],
+            },
+        }
+    )
+
+    type: ConnectorType
+    """Kind of system."""
+    connection_ref: ConnectionRef | None = None
+    """Name of the connection; optional only for files."""
+    table: TableSection | None = None
+    """Table to read."""
+    options: SourceOptionsSection = SourceOptionsSection()
+    """How rows are read."""
+
+
+def duration_of(text: str) -> timedelta:
+    """The length of a valid `Duration`: days, hours, minutes and seconds only, so it never depends on a calendar."""
+    date, _, clock = text.removeprefix("P").partition("T")
+    amounts: dict[str, int] = {}
+    for part, units in ((date, _DATE_UNITS), (clock, _TIME_UNITS)):
+        number = ""
+        for character in part:
+            if character in units:
+                amounts[units[character]] = int(number)
+                number = ""
+            else:
+                number += character
+    return timedelta(**amounts)

@@ -1,0 +1,120 @@
+"""What a manifest may ask by its schema and dpone cannot do yet: one table, shortened as it learns.
+
+Such a manifest is refused by check, plan and run alike, naming the field and what to use instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.authoring.hooks import HookType
+from dpone_core.authoring.process import ProcessSection
+from dpone_core.authoring.quality import TypedHashGate
+from dpone_core.authoring.rules import hook_path, hook_sections
+from dpone_core.authoring.validate import Finding, Path
+from dpone_core.model.connector import ConnectorType
+from dpone_core.model.vocabulary import AirflowExecution, HookKind, HookPhase, Severity, StateType, StrategyMode
+
+NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
+SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.FILES})
+SOURCE_FORMATS: Final = frozenset({"parquet"})
+SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB})
+STRATEGIES: Final = frozenset({StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND})
+HOOK_TYPES: Final = frozenset({HookType.SQL})
+HOOK_KINDS: Final = frozenset(HookKind) - {HookKind.NOTIFICATION, HookKind.DATA_QUALITY_PROBE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """`asked` yields the paths at which a process asks for it."""
+
+    what: str
+    instead: str
+    asked: Callable[[ProcessSection], Iterator[Path]]
+
+
+def availability_findings(process: ProcessSection) -> tuple[Finding, ...]:
+    """One finding per asked field, code DPONE_NOT_AVAILABLE_YET."""
+    return tuple(
+        Finding(code=NOT_AVAILABLE_YET, message=f"{gap.what} is not available yet", path=path, fix=gap.instead)
+        for gap in GAPS
+        for path in gap.asked(process)
+    )
+
+
+def _source_type(process: ProcessSection) -> Iterator[Path]:
+    if process.source.type not in SOURCE_TYPES:
+        yield ("source", "type")
+
+
+def _source_format(process: ProcessSection) -> Iterator[Path]:
+    asked = process.source.options.format
+    if asked is not None and asked not in SOURCE_FORMATS:
+        yield ("source", "options", "format")
+
+
+def _partitioning(process: ProcessSection) -> Iterator[Path]:
+    if process.source.options.partitioning is not None:
+        yield ("source", "options", "partitioning")
+
+
+def _sink_type(process: ProcessSection) -> Iterator[Path]:
+    if process.sink.type not in SINK_TYPES:
+        yield ("sink", "type")
+
+
+def _strategy(process: ProcessSection) -> Iterator[Path]:
+    if process.sink.strategy.mode not in STRATEGIES:
+        yield ("sink", "strategy", "mode")
+
+
+def _normalization(process: ProcessSection) -> Iterator[Path]:
+    asked = process.sink.options.normalization
+    if asked is not None and asked.enabled:
+        yield ("sink", "options", "normalization")
+
+
+def _hook_type(process: ProcessSection) -> Iterator[Path]:
+    for phase, index, hook in hook_sections(process.source.options.hooks):
+        if hook.type not in HOOK_TYPES:
+            yield (*hook_path(phase, index), "type")
+
+
+def _hook_kind(process: ProcessSection) -> Iterator[Path]:
+    for phase, index, hook in hook_sections(process.source.options.hooks):
+        if hook.kind not in HOOK_KINDS:
+            yield (*hook_path(phase, index), "kind")
+
+
+def _separate_post_hook(process: ProcessSection) -> Iterator[Path]:
+    for phase, index, hook in hook_sections(process.source.options.hooks):
+        if phase is HookPhase.POST and hook.execution.airflow is AirflowExecution.SEPARATE_TASK:
+            yield (*hook_path(phase, index), "execution", "airflow")
+
+
+def _blocking_typed_hash(process: ProcessSection) -> Iterator[Path]:
+    for index, gate in enumerate(process.quality.gates):
+        if isinstance(gate, TypedHashGate) and gate.severity is Severity.ERROR:
+            yield ("quality", "gates", index)
+
+
+def _file_state(process: ProcessSection) -> Iterator[Path]:
+    if process.state_type is StateType.FILE:
+        yield ("state", "type")
+
+
+GAPS: Final = (
+    Gap(what="this source type", instead="use sqlite or files", asked=_source_type),
+    Gap(what="this file format", instead="use parquet", asked=_source_format),
+    Gap(what="native transfer (partitioning)", instead="remove it; one reader is used", asked=_partitioning),
+    Gap(what="this sink type", instead="use clickhouse or duckdb", asked=_sink_type),
+    Gap(what="this strategy", instead="use full_refresh or incremental_append", asked=_strategy),
+    Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
+    Gap(what="this hook type", instead="use type sql", asked=_hook_type),
+    Gap(what="this hook kind", instead="use another kind with type sql", asked=_hook_kind),
+    Gap(what="a post-hook as a separate task", instead="use airflow: inline", asked=_separate_post_hook),
+    Gap(what="a blocking typed hash gate", instead="use severity warning", asked=_blocking_typed_hash),
+    Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
+)

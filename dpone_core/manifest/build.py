@@ -1,0 +1,130 @@
+"""One authored process as the frozen LoadConfig the planner takes. Nothing is judged here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpone_core.authoring.hooks import HookSection, HookType
+from dpone_core.authoring.rules import hook_path, hook_sections
+from dpone_core.authoring.sink import PhysicalDesignSection, SinkSection
+from dpone_core.authoring.source import TableSection, duration_of
+from dpone_core.authoring.validate import Path
+from dpone_core.manifest.processes import AuthoredProcess
+from dpone_core.model.hook import HookDefinition, HookLineage
+from dpone_core.model.load_config import (
+    GovernanceConfig,
+    IncrementalConfig,
+    LineageConfig,
+    LoadConfig,
+    PartitionBy,
+    PhysicalDesign,
+    SinkConfig,
+    SourceConfig,
+    StrategyConfig,
+    TableName,
+)
+from dpone_core.model.sql import SqlText
+from dpone_core.model.vocabulary import HookPhase
+
+QUERY_PATH: Path = ("source", "options", "query")
+
+
+def load_config(
+    process: AuthoredProcess, *, manifest: str, sql: Mapping[Path, SqlText], connections: Mapping[str, str]
+) -> LoadConfig:
+    """`sql` holds the text of the query and of every SQL hook by the path of its section."""
+    section = process.section
+    refs = {section.source.connection_ref, section.sink.connection_ref}
+    quality = process.merged.value.get("quality", {})
+    return LoadConfig(
+        process=section.name,
+        manifest=manifest,
+        source=_source(process, sql.get(QUERY_PATH)),
+        sink=_sink(section.sink),
+        hooks=tuple(
+            _hook(phase, hook, sql[hook_path(phase, index)])
+            for phase, index, hook in hook_sections(section.source.options.hooks)
+            if hook.type is HookType.SQL
+        ),
+        quality=quality if isinstance(quality, dict) else {},
+        state=section.state_type,
+        connections={ref: uri for ref, uri in connections.items() if ref in refs},
+    )
+
+
+def _table(table: TableSection) -> TableName:
+    return TableName(schema=table.schema_name, name=table.name)
+
+
+def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
+    source = process.section.source
+    cursor = source.options.incremental
+    return SourceConfig(
+        type=source.type,
+        connection_ref=source.connection_ref,
+        table=_table(source.table) if source.table is not None else None,
+        query=query,
+        path=source.options.path,
+        format=source.options.format,
+        incremental=None
+        if cursor is None
+        else IncrementalConfig(cursor_column=cursor.cursor_column, lookback=duration_of(cursor.lookback)),
+    )
+
+
+def _hook(phase: HookPhase, hook: HookSection, sql: SqlText) -> HookDefinition:
+    return HookDefinition(
+        id=hook.id,
+        phase=phase,
+        kind=hook.kind,
+        connector=hook.connector,
+        sql=sql,
+        autocommit=hook.autocommit,
+        mutates_source=hook.mutates_source,
+        retry_policy=hook.effective_retry_policy,
+        depends_on=hook.depends_on,
+        lineage=HookLineage(inputs=hook.lineage.inputs, outputs=hook.lineage.outputs),
+        airflow=hook.execution.airflow,
+    )
+
+
+def _sink(sink: SinkSection) -> SinkConfig:
+    governance = sink.options.load_governance
+    lineage = sink.options.lineage
+    return SinkConfig(
+        type=sink.type,
+        table=_table(sink.table),
+        strategy=StrategyConfig(mode=sink.strategy.mode, unique_key=sink.strategy.unique_key or ()),
+        connection_ref=sink.connection_ref,
+        staging_schema=sink.staging.schema_name if sink.staging is not None else None,
+        lineage=LineageConfig()
+        if lineage is None
+        else LineageConfig(
+            enabled=lineage.enabled,
+            preset=lineage.preset,
+            row_identity=lineage.row_identity.mode,
+            unsupported_policy=lineage.row_identity.unsupported_policy,
+        ),
+        governance=GovernanceConfig(
+            audit=governance.audits,
+            state_schema=governance.audit.state_schema,
+            finalization_phase=governance.finalization_phase,
+            persist_decisions=governance.decision_audit.persist,
+        ),
+        physical_design=_physical_design(sink.options.physical_design),
+        schema_evolution=sink.options.schema_evolution,
+    )
+
+
+def _physical_design(design: PhysicalDesignSection | None) -> PhysicalDesign:
+    if design is None:
+        return PhysicalDesign()
+    partition = design.partition_by
+    storage = design.storage.clickhouse
+    return PhysicalDesign(
+        order_by=design.order_by or (),
+        partition_by=None
+        if partition is None
+        else PartitionBy(column=partition.column, granularity=partition.granularity),
+        cluster=storage.cluster if storage is not None else None,
+    )

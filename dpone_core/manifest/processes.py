@@ -1,0 +1,260 @@
+"""A document as its processes: kinds told apart, fragments checked where they stand, layers merged and validated.
+
+Pure: no SQL file is read here. Every finding is placed at the line that authored it, whichever layer that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dpone_core.authoring.kinds import BatchDocument, FlowProcess, FlowProcesses, ManifestKind, TableItem
+from dpone_core.authoring.process import ProcessSection
+from dpone_core.authoring.quality import QualitySection
+from dpone_core.authoring.rules import process_findings
+from dpone_core.authoring.section import Section
+from dpone_core.authoring.validate import (
+    CONFLICT,
+    MISSING_FIELD,
+    UNKNOWN_FIELD,
+    UNKNOWN_VALUE,
+    WRONG_TYPE,
+    Finding,
+    Path,
+    closest,
+    findings_of,
+    null_findings,
+    path_text,
+)
+from dpone_core.manifest.document import Document
+from dpone_core.manifest.merge import Layer, Merged, merge
+from dpone_core.model.problem import ManifestInvalidError, Problem
+
+_JUDGED_ELSEWHERE = frozenset({"quality"})
+_PLACED_AT_NAME = frozenset({UNKNOWN_FIELD, CONFLICT})
+_FRAGMENT_QUALITY_CODES = frozenset({UNKNOWN_FIELD, WRONG_TYPE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthoredProcess:
+    """One valid process: its model, its merged authored mapping, and the way back to positions."""
+
+    section: ProcessSection
+    merged: Merged
+    document: Document
+
+    @property
+    def name(self) -> str:
+        return self.section.name
+
+    def problem(self, finding: Finding) -> Problem:
+        """Places a finding about the merged process at the line that authored it."""
+        return problem_at(self.document, finding, self.merged.authored_path(finding.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthoredManifest:
+    """`connections` holds credential-free embedded URIs by name."""
+
+    kind: ManifestKind
+    processes: tuple[AuthoredProcess, ...]
+    connections: Mapping[str, str]
+
+
+def problem_at(document: Document, finding: Finding, path: Path) -> Problem:
+    position = document.position_of(path, of_value=finding.code not in _PLACED_AT_NAME)
+    return Problem(code=finding.code, message=finding.message, path=path_text(path), position=position, fix=finding.fix)
+
+
+def in_document_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """One problem per code and place: a bad line in `defaults` is reported once, however many tables inherit it."""
+
+    def place(problem: Problem) -> tuple[int, int]:
+        return (problem.position.line, problem.position.column) if problem.position else (0, 0)
+
+    first: dict[tuple[object, ...], Problem] = {}
+    for problem in problems:
+        first.setdefault((problem.code, problem.path, problem.position), problem)
+    return tuple(sorted(first.values(), key=place))
+
+
+def authored_manifest(document: Document) -> AuthoredManifest:
+    """Raises ManifestInvalidError with every problem of schema, models and rules."""
+    root = {key: item for key, item in document.value.items() if not key.startswith("x-")}
+    kind = _kind(document, root)
+    shell = _shell(kind, root)
+    findings = shell if isinstance(shell, tuple) else _fragment_findings(root)
+    nulls = null_findings(root, skip=_JUDGED_ELSEWHERE)
+    problems = [problem_at(document, found, found.path) for found in (*nulls, *findings)]
+    if isinstance(shell, tuple):
+        raise ManifestInvalidError(in_document_order(problems))
+    merged = tuple(_merged_processes(shell, root))
+    processes, more = _validated(document, shell is None, merged)
+    problems += more
+    connections = _connection_uris(root)
+    if not problems:
+        problems += _document_findings(document, processes, connections)
+    if problems:
+        raise ManifestInvalidError(in_document_order(problems))
+    return AuthoredManifest(kind=kind, processes=processes, connections=connections)
+
+
+def _kind(document: Document, root: Mapping[str, object]) -> ManifestKind:
+    given = root.get("kind")
+    kinds = [kind.value for kind in ManifestKind]
+    if isinstance(given, str) and given in kinds:
+        return ManifestKind(given)
+    code = MISSING_FIELD if "kind" not in root else UNKNOWN_VALUE if isinstance(given, str) else WRONG_TYPE
+    guess = closest(given, kinds) if isinstance(given, str) else None
+    finding = Finding(
+        code=code,
+        message=f"the manifest must say its kind: {' or '.join(kinds)}",
+        path=("kind",),
+        fix=f"did you mean '{guess}'?" if guess else "add 'kind: dpone.flow.v1'",
+    )
+    raise ManifestInvalidError((problem_at(document, finding, ("kind",)),))
+
+
+def _shell(
+    kind: ManifestKind, root: Mapping[str, object]
+) -> BatchDocument | FlowProcesses | tuple[Finding, ...] | None:
+    """What stands around the processes, or its findings; None where the root itself is the process."""
+    if kind is ManifestKind.BATCH:
+        return findings_of(BatchDocument, root)
+    return findings_of(FlowProcesses, root) if "processes" in root else None
+
+
+def _fragments(root: Mapping[str, object]) -> Iterator[tuple[Path, object, type[Section]]]:
+    if "quality" in root:
+        yield ("quality",), root["quality"], QualitySection
+    if "defaults" in root:
+        yield ("defaults",), root["defaults"], ProcessSection
+    schemas = root.get("schemas")
+    for schema, item in schemas.items() if isinstance(schemas, Mapping) else ():
+        yield ("schemas", schema, "defaults"), item.get("defaults", {}), ProcessSection
+        for index, entry in enumerate(item["tables"]):
+            if isinstance(entry, Mapping):
+                yield ("schemas", schema, "tables", index, "overrides"), entry.get("overrides", {}), ProcessSection
+
+
+def _fragment_findings(root: Mapping[str, object]) -> tuple[Finding, ...]:
+    """Field by field: what a fragment lacks, and how its fields go together, is judged after merging."""
+    findings: list[Finding] = []
+    for origin, value, model in _fragments(root):
+        result = findings_of(model, value)
+        for found in result if isinstance(result, tuple) else ():
+            quality = model is QualitySection or found.path[:1] == ("quality",)
+            judged = found.code in _FRAGMENT_QUALITY_CODES if quality else found.code != MISSING_FIELD
+            if judged:
+                findings.append(
+                    Finding(code=found.code, message=found.message, path=(*origin, *found.path), fix=found.fix)
+                )
+        if model is ProcessSection and isinstance(value, Mapping):
+            findings += _named_by_table(origin, value)
+    return tuple(findings)
+
+
+def _named_by_table(origin: Path, value: Mapping[str, object]) -> Iterator[Finding]:
+    """What each entry of `tables` decides cannot stand in a fragment."""
+    source = value.get("source")
+    if isinstance(source, Mapping) and "table" in source:
+        yield Finding(
+            code=CONFLICT,
+            message="the source table is the entry of 'tables'",
+            path=(*origin, "source", "table"),
+            fix="remove it",
+        )
+    if "name" in value:
+        yield Finding(
+            code=CONFLICT,
+            message="a process of a batch is named by its table",
+            path=(*origin, "name"),
+            fix="write 'name' beside 'table'",
+        )
+
+
+def _merged_processes(shell: BatchDocument | FlowProcesses | None, root: Mapping[str, object]) -> Iterator[Merged]:
+    shared = Layer(origin=(), value={"quality": root["quality"]} if "quality" in root else {})
+    if isinstance(shell, BatchDocument):
+        yield from _batch_processes(shell, shared)
+    elif shell is not None:
+        for index, item in enumerate(shell.processes):
+            yield merge(shared, Layer(origin=("processes", index), value=item))
+    else:
+        yield merge(Layer(origin=(), value=root))
+
+
+def _batch_processes(batch: BatchDocument, shared: Layer) -> Iterator[Merged]:
+    for schema, item in batch.schemas.items():
+        below: Path = ("schemas", schema)
+        for index, entry in enumerate(item.tables):
+            origin: Path = (*below, "tables", index)
+            given = entry if isinstance(entry, TableItem) else TableItem(table=entry)
+            fragments = (
+                shared,
+                Layer(origin=("defaults",), value=batch.defaults),
+                Layer(origin=(*below, "defaults"), value=item.defaults),
+                Layer(origin=(*origin, "overrides"), value=given.overrides),
+            )
+            sink_table = Layer(origin=origin, value={"sink": {"table": {"name": given.table}}})
+            yield merge(sink_table, *fragments, _table_layer(origin, schema, given))
+
+
+def _table_layer(origin: Path, schema: str, item: TableItem) -> Layer:
+    name = item.name or f"{schema}_{item.table}".lower()
+    return Layer(origin=origin, value={"name": name, "source": {"table": {"schema": schema, "name": item.table}}})
+
+
+def _validated(
+    document: Document, at_root: bool, merged: tuple[Merged, ...]
+) -> tuple[tuple[AuthoredProcess, ...], list[Problem]]:
+    model = FlowProcess if at_root else ProcessSection
+    processes: list[AuthoredProcess] = []
+    problems: list[Problem] = []
+    for item in merged:
+        section = findings_of(model, item.value)
+        if isinstance(section, tuple):
+            problems += [problem_at(document, found, item.authored_path(found.path)) for found in section]
+            continue
+        process = AuthoredProcess(section=section, merged=item, document=document)
+        problems += [process.problem(found) for found in process_findings(section)]
+        processes.append(process)
+    return tuple(processes), problems
+
+
+def _connection_uris(root: Mapping[str, object]) -> dict[str, str]:
+    authored = root.get("connections")
+    if not isinstance(authored, Mapping):
+        return {}
+    return {
+        str(ref): uri
+        for ref, item in authored.items()
+        if isinstance(item, Mapping) and isinstance(uri := item.get("uri"), str)
+    }
+
+
+def _document_findings(
+    document: Document, processes: tuple[AuthoredProcess, ...], connections: Mapping[str, str]
+) -> Iterator[Problem]:
+    names: set[str] = set()
+    used: set[str | None] = set()
+    for process in processes:
+        if process.name in names:
+            finding = Finding(
+                code=CONFLICT,
+                message="another process of this manifest has this name",
+                path=("name",),
+                fix="give each process its own name",
+            )
+            yield process.problem(finding)
+        names.add(process.name)
+        used |= {process.section.source.connection_ref, process.section.sink.connection_ref}
+    for ref in connections:
+        if ref not in used:
+            finding = Finding(
+                code=CONFLICT,
+                message="no process uses this connection",
+                path=("connections", ref),
+                fix="remove it, or name it in a connection_ref",
+            )
+            yield problem_at(document, finding, finding.path)

@@ -1,0 +1,85 @@
+"""Files a manifest depends on: read once, bounded, inside the project, hashed as read.
+
+`..` is fine while the real path (symbolic links followed) stays below the project root; absolute names are refused.
+Source: S1 "sql_file ... must stay inside the repository root".
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Final
+
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.fingerprint import sha256_bytes
+
+MAX_FILE_BYTES: Final = 1 << 20
+_ROOT_MARKS: Final = (".git", "dpone.yaml", "pyproject.toml")
+
+
+class DependencyKind(StrEnum):
+    MANIFEST = "manifest"
+    QUERY_SQL_FILE = "query_sql_file"
+    HOOK_SQL_FILE = "hook_sql_file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """`path` is relative to the project root, with `/`; `sha256` is over the bytes that were read."""
+
+    kind: DependencyKind
+    path: str
+    sha256: str
+
+
+class ProjectFileError(ETLConfigurationError):
+    """A file that a manifest names cannot be used; the message shows no absolute path."""
+
+    code = "DPONE_PROJECT_FILE_INVALID"
+
+
+def project_root_of(directory: Path) -> Path:
+    """The nearest ancestor with .git, dpone.yaml or pyproject.toml, else the directory itself."""
+    directory = directory.resolve()
+    for candidate in (directory, *directory.parents):
+        if any((candidate / mark).exists() for mark in _ROOT_MARKS):
+            return candidate
+    return directory
+
+
+def read_project_file(
+    root: Path, directory: Path, name: str, kind: DependencyKind, *, limit_bytes: int = MAX_FILE_BYTES
+) -> tuple[bytes, Dependency]:
+    """Reads `name` relative to `directory`. Raises ProjectFileError: outside the root, absent, no file, too large."""
+    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name or "\x00" in name:
+        raise ProjectFileError(
+            "the file name is not a relative path with '/'", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
+        )
+    real_root, real = root.resolve(), (directory / name).resolve()
+    if not real.is_relative_to(real_root):
+        raise ProjectFileError(
+            "the file is outside the project root", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
+        )
+    content = _content(real, limit_bytes)
+    path = real.relative_to(real_root).as_posix()
+    return content, Dependency(kind=kind, path=path, sha256=sha256_bytes(content))
+
+
+_RELATIVE: Final = "name a file inside the repository, relative to the manifest"
+
+
+def _content(path: Path, limit_bytes: int) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ProjectFileError("the path is not a regular file", fix=_RELATIVE)
+        with path.open("rb") as file:
+            content = file.read(limit_bytes + 1)
+    except FileNotFoundError as error:
+        raise ProjectFileError("the file does not exist", code="DPONE_PROJECT_FILE_NOT_FOUND", fix=_RELATIVE) from error
+    except OSError as error:
+        raise ProjectFileError("the file cannot be read", fix="check its permissions") from error
+    if len(content) > limit_bytes:
+        raise ProjectFileError(f"the file is larger than {limit_bytes} bytes", code="DPONE_PROJECT_FILE_TOO_LARGE")
+    return content

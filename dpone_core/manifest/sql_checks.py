@@ -1,0 +1,87 @@
+"""The SQL guard and the hook graph applied to one authored process, as findings with paths.
+
+A source query must be read-only. A hook whose SQL is not provably read-only must say `mutates_source: true`; known
+maintenance statements need no flag on a maintenance kind (S1 "Hook API", design section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dpone_core.authoring.hooks import HookSection
+from dpone_core.authoring.process import ProcessSection
+from dpone_core.authoring.rules import hook_path, hook_sections
+from dpone_core.authoring.validate import Finding, Path
+from dpone_core.manifest.build import QUERY_PATH
+from dpone_core.model.connector import ConnectorType
+from dpone_core.model.sql import SqlText
+from dpone_core.model.vocabulary import HookConnector, HookKind, HookPhase
+from dpone_core.planning.hooks import HOOK_CYCLE, first_cycle
+
+MUTATION_NOT_DECLARED = "DPONE_HOOK_MUTATION_NOT_DECLARED"
+QUERY_NOT_READ_ONLY = "DPONE_QUERY_NOT_READ_ONLY"
+_MAINTENANCE_KINDS = frozenset({HookKind.TARGET_MAINTENANCE, HookKind.SOURCE_MAINTENANCE})
+
+
+def sql_findings(process: ProcessSection, sql: Mapping[Path, SqlText]) -> Iterator[Finding]:
+    if not sql:
+        return
+    query = sql.get(QUERY_PATH)
+    if query is not None:
+        yield from _query_findings(query, process.source.type)
+    for phase, index, hook in hook_sections(process.source.options.hooks):
+        where = hook_path(phase, index)
+        if where in sql:
+            side = process.source.type if hook.connector is HookConnector.SOURCE else process.sink.type
+            yield from _hook_findings(hook, sql[where], side, where)
+
+
+def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
+    from dpone_core.planning.sql_guard import SqlEffect, classify
+
+    where = (*QUERY_PATH, "sql_file" if query.file is not None else "sql")
+    verdict = classify(query.text, side)
+    if verdict.refusal is not None:
+        yield Finding(code=verdict.refusal.code, message=verdict.refusal.message, path=where, fix=verdict.refusal.fix)
+    elif verdict.effect is not SqlEffect.READ_ONLY:
+        yield Finding(
+            code=QUERY_NOT_READ_ONLY,
+            message=f"the source query is not provably one read-only SELECT: {verdict.reason}",
+            path=where,
+            fix="move other statements into a hook",
+        )
+
+
+def _hook_findings(hook: HookSection, text: SqlText, side: ConnectorType, where: Path) -> Iterator[Finding]:
+    from dpone_core.planning.sql_guard import SqlEffect, classify
+
+    path = (*where, "sql_file" if text.file is not None else "sql")
+    verdict = classify(text.text, side)
+    if verdict.refusal is not None:
+        yield Finding(code=verdict.refusal.code, message=verdict.refusal.message, path=path, fix=verdict.refusal.fix)
+        return
+    harmless = verdict.effect is SqlEffect.READ_ONLY or (
+        verdict.effect is SqlEffect.MAINTENANCE and hook.kind in _MAINTENANCE_KINDS
+    )
+    if not harmless and not hook.mutates_source:
+        yield Finding(
+            code=MUTATION_NOT_DECLARED,
+            message=f"the SQL may change something: {verdict.reason}",
+            path=path,
+            fix="add 'mutates_source: true' if that is intended",
+        )
+
+
+def graph_findings(process: ProcessSection) -> Iterator[Finding]:
+    """Cycles, each named once per phase."""
+    for phase in HookPhase:
+        hooks = [(index, hook) for of, index, hook in hook_sections(process.source.options.hooks) if of is phase]
+        cycle = first_cycle({hook.id: hook.depends_on for _, hook in hooks})
+        if cycle:
+            index = next(index for index, hook in hooks if hook.id == cycle[0])
+            yield Finding(
+                code=HOOK_CYCLE,
+                message=f"hooks depend on each other: {' -> '.join(cycle)}",
+                path=(*hook_path(phase, index), "depends_on"),
+                fix="remove one of these dependencies",
+            )

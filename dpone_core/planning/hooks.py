@@ -1,0 +1,98 @@
+"""HookGraph: the order in which the hooks of one phase run, as a pure value (S1 "Hook API").
+
+Dependencies first; among hooks that are free to run, authored order decides. Cycles are named before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.vocabulary import HookPhase
+
+HOOK_CYCLE = "DPONE_HOOK_CYCLE"
+HOOK_ID_REPEATED = "DPONE_HOOK_ID_REPEATED"
+HOOK_DEPENDENCY_UNKNOWN = "DPONE_HOOK_DEPENDENCY_UNKNOWN"
+
+
+class HookGraphError(ETLConfigurationError):
+    """The hooks of a phase have no order; `hook_ids` names those concerned (a cycle in its own order)."""
+
+    code = HOOK_CYCLE
+
+    def __init__(self, message: str, *, code: str, phase: HookPhase, hook_ids: tuple[str, ...], fix: str) -> None:
+        super().__init__(message, code=code, fix=fix)
+        self.phase = phase
+        self.hook_ids = hook_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookGraph:
+    """`ordered` is ready to run; build it with `HookGraph.of`."""
+
+    phase: HookPhase
+    ordered: tuple[HookDefinition, ...] = ()
+
+    @classmethod
+    def of(cls, hooks: Iterable[HookDefinition], phase: HookPhase) -> HookGraph:
+        """Hooks of other phases are left out. Raises HookGraphError: repeated id, unknown dependency, cycle."""
+        members = tuple(hook for hook in hooks if hook.phase is phase)
+        _check_references(members, phase)
+        cycle = first_cycle({hook.id: hook.depends_on for hook in members})
+        if cycle:
+            raise HookGraphError(
+                f"hooks of {phase} depend on each other: {' -> '.join(cycle)}",
+                code=HOOK_CYCLE,
+                phase=phase,
+                hook_ids=cycle,
+                fix="remove one of these dependencies",
+            )
+        ordered: list[HookDefinition] = []
+        done: set[str] = set()
+        while len(ordered) < len(members):
+            ready = next(hook for hook in members if hook.id not in done and done.issuperset(hook.depends_on))
+            ordered.append(ready)
+            done.add(ready.id)
+        return cls(phase=phase, ordered=tuple(ordered))
+
+    def hook(self, hook_id: str) -> HookDefinition | None:
+        return next((hook for hook in self.ordered if hook.id == hook_id), None)
+
+
+def _check_references(hooks: tuple[HookDefinition, ...], phase: HookPhase) -> None:
+    ids = [hook.id for hook in hooks]
+    for hook in hooks:
+        if ids.count(hook.id) > 1:
+            raise HookGraphError(
+                f"hook id '{hook.id}' is used twice in {phase}",
+                code=HOOK_ID_REPEATED,
+                phase=phase,
+                hook_ids=(hook.id,),
+                fix="give each hook its own id",
+            )
+        unknown = next((needed for needed in hook.depends_on if needed not in ids), None)
+        if unknown is not None:
+            raise HookGraphError(
+                f"hook '{hook.id}' depends on '{unknown}', which is no hook of {phase}",
+                code=HOOK_DEPENDENCY_UNKNOWN,
+                phase=phase,
+                hook_ids=(hook.id, unknown),
+                fix="name a hook of the same phase",
+            )
+
+
+def first_cycle(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Ids along the first cycle, its start repeated at the end; empty without one. Unknown ids are not followed."""
+    waiting = {node: [needed for needed in needs if needed in dependencies] for node, needs in dependencies.items()}
+    while free := [node for node, needs in waiting.items() if not any(needed in waiting for needed in needs)]:
+        for node in free:
+            del waiting[node]
+    trail = list(waiting)[:1]
+    while trail:
+        following = next(needed for needed in waiting[trail[-1]] if needed in waiting)
+        if following in trail:
+            return (*trail[trail.index(following) :], following)
+        trail.append(following)
+    return ()

@@ -1,0 +1,190 @@
+"""The allow-list SQL guard: a text is read-only only if it is provably one SELECT of known parts.
+
+Everything else counts as mutating: other statements, several statements, unknown node classes of the parser, unparsable
+text, comments that engines read differently. sqlglot is imported on the first call. Sources: S1 "Hook API", design
+section 6; the corpus in tests/spec/planning pins the verdicts across sqlglot versions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from dpone_core.model.connector import ConnectorType
+from dpone_core.model.sql import SqlText, bind_tokens
+from dpone_core.planning.sql_lexing import ambiguity, code_of, go_lines, has_quoted_token
+from dpone_core.planning.sql_nodes import (
+    ALLOWED_FUNCTIONS,
+    ALLOWED_NODES,
+    EFFECT_FUNCTION_NODES,
+    EFFECT_FUNCTIONS,
+    STATEMENT_WORDS,
+)
+
+SQLGLOT_DIALECT: Final = {
+    ConnectorType.MSSQL: "tsql",
+    ConnectorType.POSTGRES: "postgres",
+    ConnectorType.MYSQL: "mysql",
+    ConnectorType.CLICKHOUSE: "clickhouse",
+    ConnectorType.SQLITE: "sqlite",
+    ConnectorType.DUCKDB: "duckdb",
+    ConnectorType.FILES: "duckdb",
+}
+_NAME: Final = r"[\w.\"`\[\]]+"
+_MAINTENANCE: Final = {
+    ConnectorType.CLICKHOUSE: re.compile(
+        rf"OPTIMIZE\s+TABLE\s+{_NAME}(\s+ON\s+CLUSTER\s+{_NAME})?(\s+FINAL)?", re.IGNORECASE
+    ),
+    ConnectorType.MYSQL: re.compile(rf"(OPTIMIZE|ANALYZE)\s+TABLE\s+{_NAME}", re.IGNORECASE),
+    ConnectorType.POSTGRES: re.compile(rf"(VACUUM(\s+FULL)?(\s+ANALYZE)?|ANALYZE)(\s+{_NAME})?", re.IGNORECASE),
+    ConnectorType.SQLITE: re.compile(rf"VACUUM|ANALYZE(\s+{_NAME})?", re.IGNORECASE),
+    ConnectorType.DUCKDB: re.compile(rf"(VACUUM|ANALYZE|VACUUM\s+ANALYZE)(\s+{_NAME})?", re.IGNORECASE),
+    ConnectorType.MSSQL: re.compile(rf"UPDATE\s+STATISTICS\s+{_NAME}(\s+WITH\s+FULLSCAN)?", re.IGNORECASE),
+}
+
+
+class SqlEffect(StrEnum):
+    READ_ONLY = "read_only"
+    MAINTENANCE = "maintenance"
+    MUTATING = "mutating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRefusal:
+    """The text cannot be sent at all, whatever it does."""
+
+    code: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlVerdict:
+    """`reason` says what decided, without SQL text; `statements` names the kind of every statement that was seen."""
+
+    effect: SqlEffect
+    reason: str
+    statements: tuple[str, ...] = ()
+    refusal: SqlRefusal | None = None
+
+
+def classify(text: str, connector: ConnectorType) -> SqlVerdict:
+    """What the text may do on an engine of this type. Interval tokens stand for literals."""
+    refusal = _refusal(text, connector)
+    if refusal is not None:
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason=refusal.message, refusal=refusal)
+    if is_maintenance(text, connector):
+        return SqlVerdict(
+            effect=SqlEffect.MAINTENANCE, reason="it is a maintenance statement", statements=("maintenance",)
+        )
+    unclear = ambiguity(text, connector)
+    if unclear is not None:
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason=unclear)
+    return _parsed_verdict(_with_literals(text), connector)
+
+
+def is_maintenance(text: str, connector: ConnectorType) -> bool:
+    """One known statement that changes no row: OPTIMIZE, ANALYZE, VACUUM, UPDATE STATISTICS."""
+    form = _MAINTENANCE.get(connector)
+    if form is None or ambiguity(text, connector) is not None:
+        return False
+    bare = code_of(text, connector).bare.strip()
+    return form.fullmatch(bare.removesuffix(";").rstrip()) is not None
+
+
+def _refusal(text: str, connector: ConnectorType) -> SqlRefusal | None:
+    if connector is ConnectorType.MSSQL:
+        for line in go_lines(text):
+            return SqlRefusal(
+                code="DPONE_SQL_GO_SEPARATOR",
+                message=f"line {line} is a GO separator, which is a client command and not SQL",
+                fix="put each batch into a hook of its own",
+            )
+    if has_quoted_token(text, connector):
+        return SqlRefusal(
+            code="DPONE_SQL_TOKEN_QUOTED",
+            message="a token stands inside quotes or a comment, where it cannot be bound as a parameter",
+            fix="remove the quotes around the token",
+        )
+    return None
+
+
+def _with_literals(text: str) -> str:
+    """Unknown tokens are reported elsewhere; here any token is a text literal."""
+    sql = SqlText(text=text)
+    return bind_tokens(sql, dict.fromkeys(sql.tokens, ""), lambda ordinal: f"'token{ordinal}'").text
+
+
+def _parsed_verdict(text: str, connector: ConnectorType) -> SqlVerdict:
+    try:
+        statements = _parse(text, SQLGLOT_DIALECT[connector])
+    except ImportError:
+        missing = SqlRefusal(
+            code="DPONE_EXTRA_MISSING",
+            message="SQL text cannot be judged without sqlglot",
+            fix="install the extra 'sql' of dpone from your checkout or wheel",
+        )
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason=missing.message, refusal=missing)
+    if statements is None:
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason="it cannot be parsed")
+    kinds = tuple(type(statement).__name__ for statement in statements)
+    if len(statements) != 1:
+        reason = "it holds several statements" if statements else "it holds no statement"
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason=reason, statements=kinds)
+    obstacle = _obstacle(statements[0], connector)
+    effect = SqlEffect.READ_ONLY if obstacle is None else SqlEffect.MUTATING
+    return SqlVerdict(effect=effect, reason=obstacle or "it is one SELECT of known parts", statements=kinds)
+
+
+def _parse(text: str, dialect: str) -> list[Any] | None:
+    """Statements, or None where the text is not understood. The parser's log would hold SQL text: it is kept still."""
+    import sqlglot
+    import sqlglot.parser
+
+    log = sqlglot.parser.logger
+    was_disabled, log.disabled = log.disabled, True
+    try:
+        return [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+        return None
+    finally:
+        log.disabled = was_disabled
+
+
+def _obstacle(statement: Any, connector: ConnectorType) -> str | None:
+    """The first part that keeps the statement from being provably read-only."""
+    from sqlglot import exp
+
+    if not isinstance(statement, (exp.Select, exp.SetOperation)):
+        return f"it is a {type(statement).__name__} statement"
+    for node in statement.walk():
+        name = type(node).__name__
+        if isinstance(node, exp.Anonymous):
+            obstacle = _function_obstacle(node, connector)
+            if obstacle is not None:
+                return obstacle
+        elif isinstance(node, exp.Func):
+            if name in EFFECT_FUNCTION_NODES:
+                return f"it calls {name}"
+        elif name not in ALLOWED_NODES:
+            return f"it holds a {name}"
+        if name == "Identifier" and connector is ConnectorType.MSSQL and _is_statement_word(node):
+            return "it holds a T-SQL statement word in place of a name"
+    return None
+
+
+def _function_obstacle(node: Any, connector: ConnectorType) -> str | None:
+    name = str(node.this).lower()
+    if name in EFFECT_FUNCTIONS:
+        return f"it calls {name}"
+    allowed = ALLOWED_FUNCTIONS.get(connector)
+    qualified = type(node.parent).__name__ == "Dot"
+    if allowed is not None and (qualified or name not in allowed):
+        return "it calls a function that may have side effects"
+    return None
+
+
+def _is_statement_word(node: Any) -> bool:
+    return not node.args.get("quoted") and str(node.this).upper() in STATEMENT_WORDS

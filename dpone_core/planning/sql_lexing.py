@@ -1,0 +1,99 @@
+"""Where the code of a SQL text is, as opposed to its strings, quoted names and comments; what no reader agrees on.
+
+Not a parser: it serves the checks that must not depend on how one parser version reads a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.model.connector import ConnectorType
+
+_BACKSLASH_ESCAPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.MYSQL})
+_LINE_COMMENT: Final = r"--[^\n]*"
+_HASH_COMMENT: Final = r"|\#[^\n]*"
+_BLOCK_COMMENT: Final = r"/\*.*?(?:\*/|\Z)"
+_TOKEN: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_GO_LINE: Final = re.compile(r"^[ \t]*go\b[ \t]*[0-9]*[ \t]*;?[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_ODD_BREAKS: Final = re.compile("\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
+_FULLWIDTH: Final = re.compile("[\uff01-\uff5e]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlCode:
+    """`code` is the text with comments, strings and quoted names blanked, line by line and length by length.
+
+    `bare` blanks comments only.
+    """
+
+    code: str
+    bare: str
+
+
+def code_of(text: str, connector: ConnectorType) -> SqlCode:
+    code, bare = list(text), list(text)
+    for match in _opaque(connector).finditer(text):
+        comment = match.lastgroup == "comment"
+        for index in range(match.start(), match.end()):
+            if text[index] not in "\r\n":
+                code[index] = " "
+                if comment:
+                    bare[index] = " "
+    return SqlCode(code="".join(code), bare="".join(bare))
+
+
+def ambiguity(text: str, connector: ConnectorType) -> str | None:
+    """What lets two readers see different statements in one text, or None."""
+    if _ODD_BREAKS.search(text):
+        return "it holds a line break that engines disagree on"
+    if _FULLWIDTH.search(code_of(text, connector).code):
+        return "it holds fullwidth characters outside strings"
+    for match in _opaque(connector).finditer(text):
+        found = match.group()
+        if match.lastgroup != "comment":
+            continue
+        if found.startswith("/*") and (
+            found.startswith(("/*!", "/*M!")) or "/*" in found[2:] or not found.endswith("*/")
+        ):
+            return "it holds a nested, open or executable comment"
+        if connector is ConnectorType.MYSQL and found.startswith("--") and len(found) > 2 and not found[2].isspace():
+            return "it holds '--' without a space after it"
+    return None
+
+
+def go_lines(text: str) -> Iterator[int]:
+    """Line numbers (from 1) of GO batch separators, which are client commands and not SQL."""
+    code = code_of(text, ConnectorType.MSSQL).code
+    bare_lines = text.split("\n")
+    for match in _GO_LINE.finditer(code):
+        line = code.count("\n", 0, match.start()) + 1
+        if bare_lines[line - 1].strip(" \t\r;").lower().startswith("go"):
+            yield line
+
+
+def has_quoted_token(text: str, connector: ConnectorType) -> bool:
+    """Whether a `{{ token }}` stands inside a string, a quoted name or a comment, where it cannot be bound."""
+    code = code_of(text, connector).code
+    return any(code[match.start()] != "{" for match in _TOKEN.finditer(text))
+
+
+def _opaque(connector: ConnectorType) -> re.Pattern[str]:
+    return _PATTERNS[connector]
+
+
+def _pattern(connector: ConnectorType) -> re.Pattern[str]:
+    escape = r"\\.|" if connector in _BACKSLASH_ESCAPES else ""
+    quoted = [rf"{mark}(?:{escape}{mark}{mark}|[^{mark}])*(?:{mark}|\Z)" for mark in ("'", '"', "`")]
+    if connector is ConnectorType.MSSQL:
+        quoted.append(r"\[(?:\]\]|[^\]])*(?:\]|\Z)")
+    if connector in (ConnectorType.POSTGRES, ConnectorType.DUCKDB):
+        quoted.append(r"(?P<tag>\$[A-Za-z_0-9]*\$).*?(?:(?P=tag)|\Z)")
+    hashes = _HASH_COMMENT if connector is ConnectorType.MYSQL else ""
+    comment = rf"(?P<comment>{_LINE_COMMENT}{hashes}|{_BLOCK_COMMENT})"
+    return re.compile(rf"{comment}|(?P<quoted>{'|'.join(quoted)})", re.DOTALL)
+
+
+_PATTERNS: Final = {connector: _pattern(connector) for connector in ConnectorType}
