@@ -137,6 +137,7 @@ class Container:
         self._home = context.home / "containers" / self.name
         self._home.mkdir(parents=True)
         self._termination_log = self._home / "termination-log"
+        self._termination_log.touch()
         self._starts = itertools.count()
         self._processes: set[ContainerProcess] = set()
         self._mounts: tuple[Mount, ...] | None = None
@@ -212,7 +213,6 @@ class Container:
         self._context.changed()
 
     def _main_program(self) -> Program:
-        self._termination_log.write_bytes(b"")
         declared, environment = self._environment()
         words = [*(self.spec.get("command") or self._context.settings.entrypoint), *(self.spec.get("args") or [])]
         return self._program(tuple(expand(word, declared) for word in words), environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -77,21 +78,22 @@ class LogBuffer:
         """All lines still held, readable."""
         return [line.text.decode(errors="replace") for line in self._lines]
 
-    async def read(self, query: LogQuery) -> AsyncIterator[LogLine]:
-        """Yields the wanted lines in order; with `follow`, ends only after `close`."""
+    async def read(self, query: LogQuery) -> AsyncIterator[list[LogLine]]:
+        """Yields the wanted lines in order, as many at a time as there are; with `follow`, ends only after `close`."""
         position = self._start(query)
         oldest_ns = time.time_ns() - int((query.since_seconds or 0) * 1e9) if query.since_seconds else 0
         while True:
             beat = self._pulse.beat()
+            batch = []
             if position < self._dropped:
-                yield self._loss_notice(self._dropped - position)
+                batch = [self._loss_notice(self._dropped - position)]
                 position = self._dropped
-            unread = list(self._lines)[position - self._dropped :] if position < self._end() else []
-            for line in unread:
-                position += 1
-                if line.time_ns >= oldest_ns:
-                    yield line
-            if self._end() > position:
+            if position < self._end():
+                unread = itertools.islice(self._lines, position - self._dropped, None)
+                batch += [line for line in unread if line.time_ns >= oldest_ns]
+                position = self._end()
+            if batch:
+                yield batch
                 continue
             if self._closed or not query.follow:
                 return

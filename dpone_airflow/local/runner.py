@@ -81,9 +81,14 @@ class LocalPodRunner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Kills every pod and stops serving; a second call does nothing."""
         _, loop, stopped = self._ready.result()
-        loop.call_soon_threadsafe(stopped.set)
-        self._thread.join(_CALL_TIMEOUT_SECONDS)
+        if self._thread.is_alive():
+            loop.call_soon_threadsafe(stopped.set)
+            self._thread.join(_CALL_TIMEOUT_SECONDS)
 
     @property
     def port(self) -> int:

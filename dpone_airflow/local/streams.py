@@ -58,17 +58,17 @@ class StreamApi:
             since_seconds=number_in_query(request, "sinceSeconds"),
         )
         timestamps = is_true(request.query.get("timestamps"))
-        drop_after = pod.faults.log_drop_after_lines if query.follow else None
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        sent = 0
-        async for line in container.logs.read(query):
-            await response.write(line.render(timestamps=timestamps))
-            sent += 1
-            if sent == drop_after and request.transport is not None:
-                request.transport.close()
-                return response
+        lines_left = pod.faults.log_drop_after_lines if query.follow else None
+        async for batch in container.logs.read(query):
+            await response.write(b"".join(line.render(timestamps=timestamps) for line in batch[:lines_left]))
+            if lines_left is not None:
+                lines_left -= len(batch)
+                if lines_left <= 0 and request.transport is not None:
+                    request.transport.close()
+                    return response
         await response.write_eof()
         return response
 

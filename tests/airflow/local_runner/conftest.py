@@ -21,7 +21,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Kube]]:
     with ExitStack() as stack:
 
         def start(**settings: Any) -> Kube:
-            return Kube(stack.enter_context(LocalPodRunner(root=tmp_path / "runner", **settings)))
+            kube = Kube(stack.enter_context(LocalPodRunner(root=tmp_path / "runner", **settings)))
+            stack.callback(kube.close)
+            return kube
 
         yield start
 

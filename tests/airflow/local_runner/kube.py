@@ -41,6 +41,9 @@ class Kube:
         self.runner = runner
         self.api = client.CoreV1Api(config.new_client_from_config(str(runner.kubeconfig_path)))
 
+    def close(self) -> None:
+        self.api.api_client.rest_client.pool_manager.clear()
+
     def create(self, *containers: dict[str, Any], name: str = "subject", **pod: Any) -> Any:
         """Creates a pod; `metadata` is merged, other keywords are spec fields."""
         metadata = {"name": name, **pod.pop("metadata", {})}

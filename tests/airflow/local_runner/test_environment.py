@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
 def show(**fields: Any) -> dict[str, Any]:
-    return {"name": "base", "image": "x", "command": ["python3", "-I", "-c", SHOW], **fields}
+    return {"name": "base", "image": "x", "command": [sys.executable, "-I", "-c", SHOW], **fields}
 
 
 def environment(kube: Kube, **fields: Any) -> dict[str, str]:

@@ -267,7 +267,7 @@ def test_the_end_of_the_runner_is_the_end_of_every_process(start: Callable[..., 
     process = base_process(kube)
     began = time.monotonic()
 
-    kube.runner.__exit__(None, None, None)
+    kube.runner.stop()
 
     assert not process_exists(process)
     assert time.monotonic() - began < 10

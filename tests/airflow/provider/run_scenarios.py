@@ -29,13 +29,15 @@ def main(dag_file: str, result_file: str) -> None:
             continue
         print(f"@@SCENARIO {dag.dag_id}", flush=True)
         run = dag.test()
-        results[dag.dag_id] = {"state": str(run.state), "run_id": run.run_id, "tasks": observed(dag.dag_id)}
+        results[dag.dag_id] = {"state": str(run.state), "run_id": run.run_id, "tasks": observed(dag.dag_id, run.run_id)}
     Path(result_file).write_text(json.dumps(results), encoding="utf-8")
 
 
-def observed(dag_id: str) -> dict[str, Any]:
+def observed(dag_id: str, run_id: str) -> dict[str, Any]:
     with create_session() as session:
-        tasks = session.scalars(select(TaskInstance).where(TaskInstance.dag_id == dag_id)).all()
+        tasks = session.scalars(
+            select(TaskInstance).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
+        ).all()
         found = {
             task.task_id.rpartition(".")[2]: {
                 "state": str(getattr(task.state, "value", task.state)),
@@ -45,10 +47,12 @@ def observed(dag_id: str) -> dict[str, Any]:
             }
             for task in tasks
         }
-        for row in session.scalars(select(XComModel).where(XComModel.dag_id == dag_id)):
+        for row in session.scalars(select(XComModel).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)):
             value = row.value
             found[row.task_id.rpartition(".")[2]]["xcom"][row.key] = value
-        fields = select(RenderedTaskInstanceFields).where(RenderedTaskInstanceFields.dag_id == dag_id)
+        fields = select(RenderedTaskInstanceFields).where(
+            RenderedTaskInstanceFields.dag_id == dag_id, RenderedTaskInstanceFields.run_id == run_id
+        )
         for rendered in session.scalars(fields):
             found[rendered.task_id.rpartition(".")[2]]["rendered"] = rendered.rendered_fields
     return found
