@@ -31,9 +31,8 @@ class ColumnSelector(StrEnum):
 
 
 def _unique_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    repeated = next((name for index, name in enumerate(names) if name in names[:index]), None)
-    if repeated is not None:
-        raise PydanticCustomError(ACCEPTANCE_INVALID, "column '{name}' is listed twice", {"name": repeated})
+    if len(set(names)) < len(names):
+        raise PydanticCustomError(ACCEPTANCE_INVALID, "a column is listed twice")
     return names
 
 

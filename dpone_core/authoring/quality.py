@@ -29,6 +29,7 @@ from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, UNKNOWN_VALUE
 from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, HashMode, Severity, ToleranceMode
 
 MAX_EXACT_NUMBER: Final = 2**53 - 1
+_KNOWN_CHECKS: Final = ("min_rows", "source_target_count")
 
 
 def _not_null(value: object) -> object:
@@ -228,7 +229,7 @@ class UnknownCheck(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Text
+    type: Annotated[Text, Field(json_schema_extra={"not": {"enum": sorted({*_KNOWN_CHECKS, *EXECUTABLE_GATE_TYPES})}})]
     """Check type of another provider."""
     id: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(default_factory=lambda: None)
     """Name in reports, unique in the policy; the type unless given."""
@@ -240,7 +241,7 @@ class UnknownCheck(Section):
 
 def _check_tag(value: object) -> str | None:
     kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
-    if kind in ("min_rows", "source_target_count"):
+    if kind in _KNOWN_CHECKS:
         return str(kind)
     return "unknown" if isinstance(value, (Mapping, UnknownCheck)) else None
 
@@ -255,6 +256,14 @@ CheckSection = Annotated[
 
 class QualitySection(Section):
     """What must be true of a load before it counts as successful."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "dependentRequired": {"mode": ["checks"]},
+            "if": {"required": ["mode"], "properties": {"mode": {"const": "warn"}}},
+            "else": {"properties": {"checks": {"items": {"properties": {"type": {"enum": list(_KNOWN_CHECKS)}}}}}},
+        },
+    )
 
     gates: tuple[GateSection, ...] = ()
     """Gates in the order they are judged."""

@@ -184,7 +184,7 @@ class QualityGateExecution:
         return error
 
 
-def _is_judgeable(source: object, target: object, scope_summary: QualityScopeSummary | None) -> bool:
+def _is_judgeable(source: object, target: object, scope_summary: object) -> bool:
     """Two side snapshots, and a scope, if any, that states the very rows they hold."""
     if not isinstance(source, QualitySideSnapshot) or not isinstance(target, QualitySideSnapshot):
         return False
