@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.names import ConnectionRef, ProcessName
@@ -52,8 +52,28 @@ class StateSection(Section):
     """`sink` keeps it beside the target, `disabled` keeps none; incremental strategies need one."""
 
 
+_CURSOR_MODES: Final[dict[str, JsonValue]] = {
+    "properties": {"sink": {"properties": {"strategy": {"properties": {"mode": {"pattern": "^incremental_"}}}}}}
+}
+_CURSOR: Final[dict[str, JsonValue]] = {
+    "required": ["state"],
+    "properties": {
+        "state": {"properties": {"type": {"enum": ["sink", "file"]}}},
+        "source": {"required": ["options"], "properties": {"options": {"required": ["incremental"]}}},
+    },
+}
+_NO_CURSOR: Final[dict[str, JsonValue]] = {
+    "properties": {
+        "state": {"properties": {"type": {"const": "disabled"}}},
+        "source": {"properties": {"options": {"properties": {"incremental": False}}}},
+    }
+}
+
+
 class ProcessSection(Section):
     """One load: a source, a sink, and what must be true of the result."""
+
+    model_config = ConfigDict(json_schema_extra={"if": _CURSOR_MODES, "then": _CURSOR, "else": _NO_CURSOR})
 
     name: ProcessName
     """Name of the process in selectors, reports and evidence."""

@@ -13,6 +13,12 @@ from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import PartitionGranularity, RowIdentityMode, UnsupportedPolicy
 from dpone_core.model.vocabulary import FinalizationPhase, LineagePreset, SchemaEvolution, StrategyMode
 
+
+def _phase(name: str) -> dict[str, JsonValue]:
+    governance: JsonValue = {"properties": {"finalization_phase": {"const": name}}}
+    return {"properties": {"load_governance": governance}}
+
+
 SinkType = Literal[
     ConnectorType.CLICKHOUSE,
     ConnectorType.DUCKDB,
@@ -20,7 +26,19 @@ SinkType = Literal[
     ConnectorType.MSSQL,
     ConnectorType.FILES,
 ]
-_CLICKHOUSE_ONLY: Final[dict[str, JsonValue]] = {"options": {"properties": {"physical_design": False}}}
+_TYPE_RULES: Final[dict[str, JsonValue]] = {
+    "allOf": [
+        {
+            "if": {"properties": {"type": {"const": "clickhouse"}}},
+            "else": {"properties": {"options": {"properties": {"physical_design": False}}}},
+        },
+        {
+            "if": {"properties": {"type": {"const": "files"}}},
+            "then": {"properties": {"staging": False, "options": _phase("legacy_post_finalize")}},
+            "else": {"properties": {"options": _phase("pre_finalize")}},
+        },
+    ]
+}
 
 
 class StrategySection(Section):
@@ -160,12 +178,7 @@ class SinkOptionsSection(Section):
 class SinkSection(Section):
     """Where rows go."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"type": {"const": "clickhouse"}}, "required": ["type"]},
-            "else": {"properties": _CLICKHOUSE_ONLY},
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=_TYPE_RULES)
 
     type: SinkType
     """Kind of system. `files` has no staging and commits by its own write."""

@@ -1,0 +1,177 @@
+"""Where a `connection_ref` points, from one environment mapping and two files. No message ever shows a URI.
+
+First hit wins: `DPONE_CONN_<REF>`, `AIRFLOW_CONN_<REF>` (each a URI or JSON), a file named like the reference in
+`DPONE_CONN_DIR`, the project's `connections.yaml`, the manifest's `connections`. Source: design section 4.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.manifest.document import read_document
+from dpone_core.model.connection import Connection
+
+MAX_SECRET_BYTES: Final = 64 * 1024
+PROJECT_FILE: Final = "connections.yaml"
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_PARAMETER: Final = re.compile(
+    r"(?:pass|pwd|token|secret|credential|key|auth)[^=&;]*=(?!\$\{[A-Za-z_][A-Za-z0-9_]*\}(?:[&;]|$))", re.IGNORECASE
+)
+_JSON_FIELDS: Final = frozenset(
+    {"uri", "conn_type", "host", "login", "password", "port", "schema", "extra", "description"}
+)
+
+
+class ConnectionUnresolvedError(ETLConfigurationError):
+    """No resolver knows the reference; `ref` is safe to print."""
+
+    code = "DPONE_CONNECTION_UNRESOLVED"
+
+    def __init__(self, ref: str, message: str, *, code: str | None = None, fix: str | None = None) -> None:
+        super().__init__(message, code=code, fix=fix or f"set DPONE_CONN_{ref.upper()} to its URI")
+        self.ref = ref
+
+
+def resolve_connection(
+    ref: str, *, environment: Mapping[str, str], project_root: Path | None, manifest_connections: Mapping[str, str]
+) -> Connection:
+    """Raises ConnectionUnresolvedError (exit 2) naming the reference and how to set it."""
+    for prefix in ("DPONE_CONN_", "AIRFLOW_CONN_"):
+        name = prefix + ref.upper()
+        if environment.get(name, "").strip():
+            return Connection(ref=ref, uri=_uri_of(ref, environment[name].strip(), name), origin=name)
+    mounted = _mounted(ref, environment)
+    if mounted is not None:
+        return Connection(ref=ref, uri=_uri_of(ref, mounted, "DPONE_CONN_DIR"), origin="DPONE_CONN_DIR")
+    authored = _project_uri(ref, project_root) if project_root is not None else None
+    if authored is not None:
+        return Connection(ref=ref, uri=_substituted(ref, authored, environment), origin=PROJECT_FILE)
+    if ref in manifest_connections:
+        return Connection(ref=ref, uri=manifest_connections[ref], origin="manifest")
+    raise ConnectionUnresolvedError(ref, f"connection '{ref}' is not set")
+
+
+def _invalid(ref: str, message: str, *, fix: str | None = None) -> ConnectionUnresolvedError:
+    return ConnectionUnresolvedError(ref, f"connection '{ref}': {message}", code="DPONE_CONNECTION_INVALID", fix=fix)
+
+
+def _uri_of(ref: str, text: str, origin: str) -> str:
+    if text.startswith("{"):
+        return _uri_of_json(ref, text, origin)
+    if "://" not in text:
+        raise _invalid(ref, f"{origin} holds neither a URI nor a JSON object")
+    return text
+
+
+def _uri_of_json(ref: str, text: str, origin: str) -> str:
+    try:
+        parts = json.loads(text)
+    except ValueError:
+        raise _invalid(ref, f"{origin} holds broken JSON") from None
+    if not isinstance(parts, dict) or not _JSON_FIELDS.issuperset(parts):
+        raise _invalid(ref, f"{origin} holds unknown fields; known are {', '.join(sorted(_JSON_FIELDS))}")
+    uri = parts.get("uri")
+    if isinstance(uri, str) and "://" in uri:
+        return uri
+    kind = parts.get("conn_type")
+    if not isinstance(kind, str) or not kind:
+        raise _invalid(ref, f"{origin} states neither 'uri' nor 'conn_type'")
+    return f"{kind}://{_user_information(parts)}{_text(parts, 'host')}{_port(parts)}/{_quoted(parts, 'schema')}"
+
+
+def _user_information(parts: Mapping[str, object]) -> str:
+    login, password = _quoted(parts, "login"), _quoted(parts, "password")
+    if password:
+        return f"{login}:{password}@"
+    return f"{login}@" if login else ""
+
+
+def _port(parts: Mapping[str, object]) -> str:
+    port = _text(parts, "port")
+    return f":{port}" if port else ""
+
+
+def _quoted(parts: Mapping[str, object], name: str) -> str:
+    return quote(_text(parts, name), safe="")
+
+
+def _text(parts: Mapping[str, object], name: str) -> str:
+    value = parts.get(name)
+    return "" if value is None else str(value)
+
+
+def _mounted(ref: str, environment: Mapping[str, str]) -> str | None:
+    directory = environment.get("DPONE_CONN_DIR", "")
+    if not directory:
+        return None
+    for name in (ref, ref.upper(), f"DPONE_CONN_{ref.upper()}"):
+        try:
+            with (Path(directory) / name).open("rb") as file:
+                content = file.read(MAX_SECRET_BYTES + 1)
+            text = content.decode("utf-8").strip()
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError):
+            raise _invalid(ref, "its file in DPONE_CONN_DIR cannot be read") from None
+        if len(content) > MAX_SECRET_BYTES or not text:
+            raise _invalid(ref, "its file in DPONE_CONN_DIR is empty or too large")
+        return text
+    return None
+
+
+def _project_uri(ref: str, project_root: Path) -> str | None:
+    """The authored URI, references not replaced. The file is read by the manifest's own strict YAML rules."""
+    try:
+        content = (project_root / PROJECT_FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    document = read_document(content, file=PROJECT_FILE)
+    entries = document.value.get("connections", {})
+    if set(document.value) - {"connections"} or not isinstance(entries, Mapping):
+        raise _invalid(ref, f"{PROJECT_FILE} must hold one mapping named 'connections'", fix="see the reference")
+    if ref not in entries:
+        return None
+    entry = entries[ref]
+    uri = entry.get("uri") if isinstance(entry, Mapping) and set(entry) == {"uri"} else None
+    if not isinstance(uri, str):
+        raise _invalid(ref, f"its entry in {PROJECT_FILE} must hold exactly 'uri'", fix="write {uri: ...}")
+    if _states_a_secret(uri):
+        raise ConnectionUnresolvedError(
+            ref,
+            f"connection '{ref}': {PROJECT_FILE} states a credential literally",
+            code="DPONE_CONNECTION_LITERAL_REFUSED",
+            fix="write a ${ENV} reference in its place",
+        )
+    return uri
+
+
+def _states_a_secret(uri: str) -> bool:
+    """Whether user information or a secret-looking parameter is anything but one `${ENV}` reference."""
+    _, separator, rest = uri.partition("://")
+    authority = rest.split("/", 1)[0] if separator else uri
+    information, at, _ = authority.rpartition("@")
+    _, colon, password = information.partition(":")
+    if at and colon and _REFERENCE.fullmatch(password) is None:
+        return True
+    return ("@" in rest.partition("/")[2] and not at and ":" in rest) or _SECRET_PARAMETER.search(uri) is not None
+
+
+def _substituted(ref: str, uri: str, environment: Mapping[str, str]) -> str:
+    """A reference that is the whole value is taken as it is; inside a URI its value is percent-encoded."""
+    whole = _REFERENCE.fullmatch(uri) is not None
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if not environment.get(name, ""):
+            raise ConnectionUnresolvedError(
+                ref, f"connection '{ref}' needs the environment variable {name}", fix=f"set {name}"
+            )
+        return environment[name] if whole else quote(environment[name], safe="")
+
+    return _uri_of(ref, _REFERENCE.sub(value, uri), PROJECT_FILE)
