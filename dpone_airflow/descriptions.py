@@ -1,9 +1,11 @@
-"""Titles and Markdown that the Airflow UI shows for a process, its steps and its gate. Pure and short.
+"""Titles, Markdown and links that the Airflow UI shows for a process, its steps and its gate. Pure and short.
 
 Source: S1 "Airflow GitOps UX", design 12.
 """
 
 from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
 
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
 from dpone_core.model.vocabulary import StepKind, WithoutReceipt
@@ -51,6 +53,18 @@ def gate_document(spec: RunSpec) -> str:
         "and left its own verified receipt.\n\n"
         "A failure names the first cause; the verdict is the XCom `return_value`."
     )
+
+
+def report_url(base_url: str, evidence_path: object) -> str:
+    """`base_url`/`evidence_path`; empty unless the base is http(s) and the path stays below it."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
+        return ""
+    if not isinstance(evidence_path, str) or not evidence_path or evidence_path.startswith("/"):
+        return ""
+    if ".." in evidence_path.split("/"):
+        return ""
+    return f"{base_url.rstrip('/')}/{quote(evidence_path)}"
 
 
 def _kind(step: RunSpecStep) -> str:

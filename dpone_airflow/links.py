@@ -6,9 +6,10 @@ A link is a convenience: whatever goes wrong it is the empty text, never an erro
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 from airflow.providers.common.compat.sdk import XCOM_RETURN_KEY, BaseOperatorLink, XCom, conf
+
+from dpone_airflow.descriptions import report_url
 
 
 class LoadReportLink(BaseOperatorLink):
@@ -29,15 +30,3 @@ class LoadReportLink(BaseOperatorLink):
             return report_url(base_url, evidence_path)
         except Exception:  # noqa: BLE001  a link must never fail a task or a page
             return ""
-
-
-def report_url(base_url: str, evidence_path: object) -> str:
-    """`base_url`/`evidence_path`; empty unless the base is http(s) and the path stays below it."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
-        return ""
-    if not isinstance(evidence_path, str) or not evidence_path or evidence_path.startswith("/"):
-        return ""
-    if ".." in evidence_path.split("/"):
-        return ""
-    return f"{base_url.rstrip('/')}/{quote(evidence_path)}"

@@ -66,6 +66,10 @@ class DponePodOperator(KubernetesPodOperator):
         """Evidence of the try that just ended, for the report link."""
         return self._receipt.evidence_path if self._receipt else None
 
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
+        """Render to text also in a DAG that renders native objects: an environment variable is text."""
+        super().render_template_fields(context, self.get_template_env())
+
     def execute(self, context: Any) -> Any:
         base = super().execute
         return self._guarded(context, lambda: base(context))

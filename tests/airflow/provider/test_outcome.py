@@ -1,0 +1,210 @@
+"""A run passes only if every step has a successful task and its own succeeded receipt; a retry must be safe."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpone_airflow.outcome import (
+    RetryDecision,
+    StepContract,
+    StepEnd,
+    StepObservation,
+    Verdict,
+    decide_retry,
+    judge,
+    step_contract,
+)
+from dpone_core.contracts.run_spec import parse_run_spec
+from dpone_core.contracts.step_receipt import StepReceipt, seal
+from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, WithoutReceipt
+from tests.spec.contracts.documents import (
+    VERSION,
+    failed,
+    identity,
+    receipt,
+    refused,
+    run_spec_document,
+    succeeded,
+    tampered,
+)
+
+SPEC = parse_run_spec(json.dumps(run_spec_document()))
+VERIFY, HOOK, LOAD = (step_contract(SPEC, step, VERSION) for step in SPEC.steps)
+RUN = "scheduled__2026-11-29T00:00:00+00:00"
+
+
+def own(contract: StepContract, result: Any = None, **ids: Any) -> StepReceipt:
+    """The receipt that belongs to a step of this run."""
+    facts: dict[str, Any] = {
+        "kind": contract.kind,
+        "step_id": contract.step_id,
+        "run_spec_fingerprint": contract.run_spec_fingerprint,
+        "pack_fingerprint": contract.pack_fingerprint,
+        "policy_snapshot_id": contract.policy_snapshot_id,
+        "sql_hash": contract.sql_hash,
+        **ids,
+    }
+    if contract.kind is StepKind.LOAD:
+        return receipt(result, **facts)
+    states = {"target_state": None, "checkpoint_state": None, "source_state": None}
+    return seal(dpone_version=VERSION, identity=identity(**facts), result=result or succeeded(**states))
+
+
+def observation(contract: StepContract, **changes: Any) -> StepObservation:
+    seen = StepObservation(
+        contract=contract,
+        expectation=contract.expectation(dag_id="flights", dag_run_id=RUN, map_index=-1),
+        received=own(contract).wire(),
+        task_state="success",
+        exit_code=None,
+    )
+    return replace(seen, **changes)
+
+
+def verdict(load: dict[str, Any] | None = None, hook: dict[str, Any] | None = None) -> Verdict:
+    return judge((observation(VERIFY), observation(HOOK, **(hook or {})), observation(LOAD, **(load or {}))))
+
+
+def primary(judged: Verdict) -> tuple[str, str | None]:
+    assert judged.primary is not None and not judged.passed
+    return judged.primary.step_id, judged.primary.code
+
+
+def test_a_run_passes_when_every_step_proves_it() -> None:
+    judged = verdict()
+    assert judged.passed and judged.primary is None and judged.retry_classification is None
+    assert judged.mapping()["steps_passed"] == 3
+
+
+def test_a_receipt_as_json_text_proves_it_as_well() -> None:
+    assert verdict(load={"received": own(LOAD).encode().decode()}).passed
+
+
+@pytest.mark.parametrize(
+    ("seen", "code"),
+    [
+        ({"received": None}, "DPONE_RECEIPT_REQUIRED"),
+        ({"received": "not json"}, "DPONE_RECEIPT_INVALID"),
+        ({"received": [1]}, "DPONE_RECEIPT_INVALID"),
+        ({"received": tampered(own(LOAD).wire(), final_rows=1)}, "DPONE_RECEIPT_INVALID"),
+        ({"received": own(LOAD, dag_run_id="yesterday").wire()}, "DPONE_RECEIPT_MISMATCH"),
+        ({"received": own(LOAD, map_index=2).wire()}, "DPONE_RECEIPT_MISMATCH"),
+        ({"received": own(LOAD, pack_fingerprint="sha256:" + "9" * 64).wire()}, "DPONE_RECEIPT_MISMATCH"),
+        ({"received": own(HOOK).wire()}, "DPONE_RECEIPT_MISMATCH"),
+        ({"received": own(LOAD, failed()).wire()}, "DPONE_QUALITY_GATES_FAILED"),
+        ({"received": own(LOAD, refused()).wire()}, "DPONE_CONFIGURATION_INVALID"),
+        ({"task_state": "failed"}, "DPONE_TASK_NOT_SUCCESSFUL"),
+        ({"task_state": "running"}, "DPONE_TASK_NOT_SUCCESSFUL"),
+        ({"task_state": None}, "DPONE_TASK_STATE_UNKNOWN"),
+        ({"exit_code": 137}, "DPONE_POD_EXIT_NONZERO"),
+    ],
+)
+def test_a_step_without_proof_fails_the_run(seen: dict[str, Any], code: str) -> None:
+    assert primary(verdict(load=seen)) == ("dpone_run_flights", code)
+
+
+def test_the_exit_code_is_the_cause_and_the_missing_receipt_only_follows() -> None:
+    judged = verdict(load={"received": None, "exit_code": 1, "task_state": "failed"})
+    assert primary(judged) == ("dpone_run_flights", "DPONE_POD_EXIT_NONZERO")
+    assert judged.primary is not None and "DPONE_RECEIPT_REQUIRED" in judged.primary.also
+
+
+def test_the_receipt_s_code_is_the_cause_before_the_exit_code() -> None:
+    judged = verdict(load={"received": own(LOAD, failed()).wire(), "exit_code": 1, "task_state": "failed"})
+    assert primary(judged)[1] == "DPONE_QUALITY_GATES_FAILED"
+
+
+def test_what_the_operator_refused_is_named() -> None:
+    judged = verdict(load={"received": None, "operator_problem": "DPONE_RECEIPT_MISMATCH", "exit_code": 0})
+    assert primary(judged)[1] == "DPONE_RECEIPT_MISMATCH"
+
+
+def test_the_first_failing_step_is_the_cause_not_the_steps_behind_it() -> None:
+    hook = {"received": None, "exit_code": 1, "task_state": "failed"}
+    judged = verdict(hook=hook, load={"received": None, "task_state": "upstream_failed"})
+    assert primary(judged) == ("pre_hook_refresh_mart", "DPONE_POD_EXIT_NONZERO")
+
+
+def test_a_skipped_step_is_no_success() -> None:
+    assert not verdict(load={"received": None, "task_state": "skipped"}).passed
+
+
+def test_a_failed_task_with_a_committed_load_says_so_and_asks_for_a_look() -> None:
+    judged = verdict(load={"task_state": "failed"})
+    assert judged.primary is not None and "task failed, but load committed" in judged.primary.reason
+    assert judged.retry_classification == "operator_verification_required"
+    assert judged.mapping()["target_state"] == "mutation_returned_success"
+
+
+def test_the_verdict_is_small_and_its_summary_names_every_step() -> None:
+    judged = verdict(load={"received": None})
+    assert len(json.dumps(judged.mapping())) < 2048
+    text = "\n".join(judged.summary())
+    assert all(contract.step_id in text for contract in (VERIFY, HOOK, LOAD))
+
+
+def end(result: Any = None, **changes: Any) -> StepEnd:
+    made = own(LOAD, result)
+    return StepEnd(**{"receipt": made, "exit_code": made.exit_code, **changes})
+
+
+def test_exit_0_with_a_succeeded_receipt_passes() -> None:
+    assert decide_retry(end(), LOAD) is RetryDecision.PASS
+
+
+@pytest.mark.parametrize(
+    ("classification", "decision"),
+    [
+        ("retry_before_target_mutation", RetryDecision.RETRY),
+        ("retry_via_native_resume", RetryDecision.RETRY),
+        ("retry_may_repeat_target_mutation", RetryDecision.STOP),
+        ("operator_verification_required", RetryDecision.STOP),
+    ],
+)
+def test_the_classification_decides_on_a_retry(classification: str, decision: RetryDecision) -> None:
+    result = failed(retry_classification=RetryClassification(classification))
+    assert decide_retry(end(result), LOAD) is decision
+    assert decide_retry(end(result, interrupted=True), LOAD) is decision
+
+
+def test_a_refusal_is_never_repeated() -> None:
+    assert decide_retry(end(refused()), LOAD) is RetryDecision.STOP
+    assert decide_retry(StepEnd(receipt=None, exit_code=2), LOAD) is RetryDecision.STOP
+
+
+@pytest.mark.parametrize("exit_code", [None, 0, 1, 137])
+def test_without_a_receipt_the_run_spec_decides(exit_code: int | None) -> None:
+    nothing = StepEnd(receipt=None, exit_code=exit_code)
+    assert decide_retry(nothing, replace(LOAD, without_receipt=WithoutReceipt.RETRY)) is RetryDecision.RETRY
+    assert decide_retry(nothing, replace(LOAD, without_receipt=WithoutReceipt.STOP)) is RetryDecision.STOP
+
+
+@pytest.mark.parametrize("changes", [{"exit_code": 137}, {"exit_code": None}, {"interrupted": True}])
+def test_a_load_that_succeeded_is_not_repeated_because_its_task_failed(changes: dict[str, Any]) -> None:
+    assert decide_retry(end(**changes), LOAD) is RetryDecision.STOP
+
+
+def test_an_unclassified_failure_stops_unless_it_only_read_files() -> None:
+    unclassified = failed(retry_classification=None)
+    assert decide_retry(end(unclassified), LOAD) is RetryDecision.STOP
+    read_only = StepEnd(receipt=own(VERIFY, unclassified), exit_code=1)
+    assert decide_retry(read_only, VERIFY) is RetryDecision.RETRY
+
+
+def test_nothing_but_proof_passes() -> None:
+    results = (succeeded(), failed(), refused(), failed(status=StepStatus.INTERRUPTED, exit_code=143))
+    receipts = (None, *(own(LOAD, result) for result in results))
+    for held, exit_code, interrupted in itertools.product(receipts, (None, 0, 1, 2, 137, 143), (False, True)):
+        decision = decide_retry(StepEnd(receipt=held, exit_code=exit_code, interrupted=interrupted), LOAD)
+        proven = held is not None and held.status is StepStatus.SUCCEEDED and exit_code == 0 and not interrupted
+        assert (decision is RetryDecision.PASS) is proven
+
+
+def test_a_load_without_source_state_passes_as_not_applicable() -> None:
+    held = own(LOAD, succeeded(source_state=SourceState.NOT_APPLICABLE))
+    assert decide_retry(StepEnd(receipt=held, exit_code=0), LOAD) is RetryDecision.PASS

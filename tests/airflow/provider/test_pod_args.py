@@ -1,0 +1,200 @@
+"""A run-spec step becomes pod arguments without secrets, bounded in time, with Jinja only where identity stands."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from dpone_airflow.pod_args import Platform, PodArguments, inline_step, label_value, pod_arguments, pod_name
+from dpone_core.contracts.run_spec import RunSpec, RunSpecStep, parse_run_spec
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.vocabulary import WithoutReceipt
+from tests.spec.contracts.documents import IMAGE, hook_step, load_step, receipt, run_spec_document, verify_step
+
+
+def spec(**changes: Any) -> RunSpec:
+    return parse_run_spec(json.dumps(run_spec_document(**changes)))
+
+
+def arguments(step: RunSpecStep | None = None, platform: Platform | None = None) -> PodArguments:
+    return pod_arguments(
+        spec(),
+        step or spec().load,
+        platform=platform or Platform(),
+        receipt_task_ids={"pre_hook_refresh_mart": "g.pre_hook_refresh_mart"},
+        dpone_version="0.1.0",
+    )
+
+
+def environment() -> dict[str, str]:
+    variables = arguments().operator["env_vars"]
+    assert isinstance(variables, dict)
+    return variables
+
+
+def rendered(name: str, **context: Any) -> str:
+    template = SandboxedEnvironment(undefined=StrictUndefined).from_string(environment()[name])
+    return template.render(**context)
+
+
+def test_the_command_is_the_reviewed_one() -> None:
+    made = arguments()
+    assert (made.operator["cmds"], made.operator["arguments"]) == (["dpone"], list(spec().load.argv[1:]))
+    assert made.operator["image"] == IMAGE
+    assert made.dpone_command.startswith("dpone run flights.yaml --separate-hooks receipts --receipt-path ")
+
+
+def test_what_keeps_a_run_honest_cannot_be_configured_away() -> None:
+    operator = arguments().operator
+    assert operator["do_xcom_push"] is True
+    assert operator["log_pod_spec_on_failure"] is False
+    assert operator["termination_message_policy"] == "FallbackToLogsOnError"
+    assert arguments().optional["automount_service_account_token"] is False
+
+
+def test_templates_stand_only_in_the_environment() -> None:
+    operator = {name: value for name, value in arguments().operator.items() if name != "env_vars"}
+    assert "{{" not in json.dumps(operator)
+
+
+def test_the_environment_is_that_of_the_design() -> None:
+    assert sorted(environment()) == [
+        "DPONE_DAG_ID",
+        "DPONE_DAG_RUN_ID",
+        "DPONE_INTERVAL_END",
+        "DPONE_INTERVAL_START",
+        "DPONE_LOGICAL_DATE",
+        "DPONE_MAP_INDEX",
+        "DPONE_PROJECT_DIR",
+        "DPONE_RUN_SPEC_FINGERPRINT",
+        "DPONE_STEP_ID",
+        "DPONE_STEP_RECEIPTS",
+        "DPONE_TRY_NUMBER",
+    ]
+    assert environment()["DPONE_RUN_SPEC_FINGERPRINT"] == spec().fingerprint
+    assert environment()["DPONE_PROJECT_DIR"] == "/opt/dpone/bundle"
+
+
+@pytest.mark.parametrize("held", [receipt().wire(), None])
+def test_receipts_are_pulled_per_task_id_and_a_missing_one_stays_visible(held: dict[str, object] | None) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def pull(task_ids: str, map_indexes: int) -> object:
+        asked.append((task_ids, map_indexes))
+        return held
+
+    text = rendered("DPONE_STEP_RECEIPTS", ti=SimpleNamespace(xcom_pull=pull, map_index=-1))
+    assert json.loads(text) == {"pre_hook_refresh_mart": held}
+    assert asked == [("g.pre_hook_refresh_mart", -1)]
+
+
+def test_a_run_without_interval_has_empty_texts() -> None:
+    run = SimpleNamespace(logical_date=None, data_interval_start=None, data_interval_end=None)
+    names = ("DPONE_LOGICAL_DATE", "DPONE_INTERVAL_START", "DPONE_INTERVAL_END")
+    assert [rendered(name, dag_run=run) for name in names] == ["", "", ""]
+
+
+def test_a_step_that_takes_no_receipts_gets_none() -> None:
+    made = arguments(spec().steps[0])
+    assert "DPONE_STEP_RECEIPTS" not in str(made.operator["env_vars"])
+
+
+def test_secrets_are_references_and_only_those_of_the_step() -> None:
+    made = arguments()
+    assert [(one.name, one.secret, one.key) for one in made.secret_env] == [("DPONE_CONN_DWH", "dpone-dwh", "uri")]
+    assert "dpone-dwh" not in json.dumps(made.operator)
+
+
+@pytest.mark.parametrize("step_index", [0, 1, 2])
+def test_the_orphan_limit_comes_after_airflow_s_own_timeout(step_index: int) -> None:
+    step = spec().steps[step_index]
+    made = arguments(step, Platform(startup_timeout_seconds=100, termination_grace_seconds=30))
+    deadline = made.operator["active_deadline_seconds"]
+    assert isinstance(deadline, int)
+    assert made.execution_timeout_seconds == 100 + step.timeout_seconds
+    assert deadline > made.execution_timeout_seconds + 30
+
+
+def test_retries_are_those_of_the_step() -> None:
+    assert [arguments(step).operator["retries"] for step in spec().steps] == [2, 0, 1]
+
+
+def test_the_run_spec_is_shown_by_reference() -> None:
+    shown = arguments().run_spec_ref
+    assert len(json.dumps(shown)) < 1024
+    assert shown["run_spec_fingerprint"] == spec().fingerprint
+
+
+def test_labels_are_values_kubernetes_accepts() -> None:
+    made = arguments(platform=Platform(labels={"team": "dwh", "dpone_step": "forged"})).operator["labels"]
+    assert isinstance(made, dict)
+    assert made["team"] == "dwh" and made["dpone_step"] == "dpone_run_flights"
+    assert all(0 < len(value) <= 63 for value in made.values())
+
+
+def test_distinct_long_names_stay_distinct_and_short_enough() -> None:
+    names = {pod_name("p" * 120, f"{'s' * 100}{number}") for number in range(10)}
+    labels = {label_value(f"{'v' * 100}{number}") for number in range(10)} | {label_value("a b"), label_value("a_b")}
+    assert len(names) == 10 and max(map(len, names)) <= 50
+    assert len(labels) == 12 and max(map(len, labels)) <= 63
+
+
+def test_settings_the_platform_does_not_make_are_left_to_the_cluster() -> None:
+    assert not {"namespace", "in_cluster", "pool", "node_selector"} & set(arguments().operator)
+    made = arguments(platform=Platform(namespace="etl", in_cluster=False, node_selector={"disk": "ssd"})).operator
+    assert (made["namespace"], made["in_cluster"], made["node_selector"]) == ("etl", False, {"disk": "ssd"})
+
+
+def test_a_platform_comes_from_a_mapping() -> None:
+    platform = Platform.of({"namespace": "etl", "image_pull_secrets": ["registry"], "deferrable": True})
+    assert (platform.namespace, platform.image_pull_secrets, platform.deferrable) == ("etl", ("registry",), True)
+    assert Platform.of(None) == Platform() and Platform.of(platform) is platform
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"namespaces": "etl"},
+        {"namespace": 1},
+        {"image_pull_secrets": "registry"},
+        {"labels": {"a": 1}},
+        {"startup_timeout_seconds": 0},
+        {"startup_timeout_seconds": True},
+        {"deferrable": "yes"},
+        {"in_cluster": "no"},
+    ],
+)
+def test_an_unknown_or_ill_typed_platform_setting_is_refused(mapping: dict[str, object]) -> None:
+    with pytest.raises(ETLConfigurationError) as caught:
+        Platform.of(mapping)
+    assert caught.value.code == "DPONE_PLATFORM_INVALID"
+
+
+def test_the_single_task_runs_everything_inline_with_every_secret() -> None:
+    single = inline_step(spec())
+    assert single.argv[single.argv.index("--separate-hooks") + 1] == "inline"
+    assert [one.name for one in single.secret_env] == ["DPONE_CONN_DWH", "DPONE_CONN_ERP"]
+    assert (single.depends_on, single.receipts_from) == ((), ())
+    assert single.timeout_seconds == 300 + 3600 + 7200
+
+
+def test_the_single_task_obeys_the_strictest_step() -> None:
+    single = inline_step(spec())
+    assert (single.retries, single.without_receipt) == (0, WithoutReceipt.STOP)
+
+
+def test_the_single_task_says_inline_even_without_separate_hooks() -> None:
+    argv = ["dpone", "run", "flights.yaml", "--receipt-path", "/airflow/xcom/return.json"]
+    steps = [verify_step(), load_step(depends_on=["bundle_verify"], receipts_from=[], argv=argv)]
+    assert inline_step(spec(steps=steps)).argv == (*argv, "--separate-hooks", "inline")
+
+
+def test_one_connection_from_two_secrets_is_refused() -> None:
+    other = [{"name": "DPONE_CONN_ERP", "secret": "other", "key": "uri"}]
+    with pytest.raises(ETLConfigurationError, match="different secrets"):
+        inline_step(spec(steps=[verify_step(), hook_step(), load_step(secret_env=other)]))
