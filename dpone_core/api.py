@@ -1,0 +1,247 @@
+"""The Python API. The CLI parses arguments, calls these functions and renders what they return: one path for both.
+
+`run` returns the report the CLI prints and raises the load's own error when it did not succeed; exit codes are the
+CLI's business (S3 "Python API"). Environment values are read once per call, from `environment` or os.environ.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dpone_core.contracts.pack import Pack
+from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.errors import DponeError, ETLConfigurationError
+from dpone_core.evidence.outcome import RunFacts, RunReport, RunSetReport, refused
+from dpone_core.evidence.redaction import Redactor
+from dpone_core.gitops.pack import load_pack_file, require_pack
+from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
+from dpone_core.loading.context import LoadEnvironment
+from dpone_core.manifest.check import CheckReport, check_manifest
+from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
+from dpone_core.planning.presentation import plan_json
+from dpone_core.ports.cancellation import Cancellation
+from dpone_core.ports.progress import Progress
+from dpone_core.state.evidence_files import LocalEvidenceFiles
+from dpone_core.wiring.connections import ConnectionResolver
+from dpone_core.wiring.preparation import PlannedProcess, PreparedProcess, plan_process, prepare_process
+from dpone_core.wiring.preparation import verified_hook_receipts
+from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
+from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
+
+DEFAULT_EVIDENCE_DIRECTORY: Final = ".dpone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackReference:
+    """The pack this step must agree with; `fingerprint` is the one the run-spec was compiled with."""
+
+    path: Path
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Everything a run may be told besides the manifest. None falls back to the environment (Facts 7.2)."""
+
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    separate_hooks: str = "inline"
+    keep_going: bool = False
+    pack: PackReference | None = None
+    single_process: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProcessPorts:
+    """How this process reports progress and is interrupted; the CLI passes its own."""
+
+    progress: Progress = field(default_factory=SilentProgress)
+    cancellation: Cancellation = field(default_factory=NoCancellation)
+    redactor: Redactor = field(default_factory=Redactor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunExecution:
+    """What one `run` did. `refusal` is set when nothing executed; `outcomes` stand in authored order."""
+
+    report: RunReport | RunSetReport
+    outcomes: tuple[RunOutcome, ...]
+    invocation: RunInvocation | None
+    refusal: DponeError | None
+
+    @property
+    def error(self) -> BaseException | None:
+        if self.refusal is not None:
+            return self.refusal
+        return next((outcome.error for outcome in self.outcomes if outcome.error is not None), None)
+
+
+def check(
+    path: str | Path, *, project_dir: str | Path | None = None, environment: Mapping[str, str] | None = None
+) -> CheckReport:
+    """Every finding about one manifest, with positions; never raises for what a manifest may hold."""
+    return check_manifest(Path(path), project_root=_project_root(project_dir, _environment(environment)))
+
+
+def plan(
+    path: str | Path,
+    *,
+    selector: str | None = None,
+    project_dir: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> list[dict[str, object]]:
+    """One plan per process, without any connection. Raises ETLConfigurationError."""
+    manifest = load_manifest(Path(path), project_root=_project_root(project_dir, _environment(environment)))
+    planned = [plan_process(config) for config in manifest.select(selector)]
+    return [plan_json(process.plan, process.snapshot) for process in planned]
+
+
+def run(
+    path: str | Path,
+    *,
+    selector: str | None = None,
+    run_id: str | None = None,
+    dag_id: str | None = None,
+    execution_date: str | None = None,
+    interval_start: str | None = None,
+    interval_end: str | None = None,
+    retry_attempts: int = 0,
+    retry_backoff_seconds: float = 0.0,
+    separate_hooks: str = "inline",
+    keep_going: bool = False,
+    project_dir: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> RunReport | RunSetReport:
+    """Runs a manifest's processes; returns the CLI's report or raises the first error, whose kind says what happened.
+
+    `retry_attempts` counts attempts beyond the first and applies only where the outcome allows a retry.
+    """
+    options = RunOptions(
+        selector=selector,
+        arguments=RunArguments(
+            run_id=run_id,
+            dag_id=dag_id,
+            execution_date=execution_date,
+            interval_start=interval_start,
+            interval_end=interval_end,
+        ),
+        retry=RetryPolicy(retry_attempts=retry_attempts, backoff_seconds=retry_backoff_seconds),
+        separate_hooks=separate_hooks,
+        keep_going=keep_going,
+    )
+    execution = execute_run(Path(path), options, environment=environment, project_dir=project_dir)
+    if execution.error is not None:
+        raise execution.error
+    return execution.report
+
+
+def execute_run(
+    path: Path,
+    options: RunOptions,
+    *,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> RunExecution:
+    """The one way a manifest runs. Never raises DponeError: a refusal is in the result and created nothing."""
+    variables = _environment(environment)
+    ports = ports or RunProcessPorts()
+    invocation: RunInvocation | None = None
+    try:
+        invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
+        manifest = load_manifest(path, project_root=_project_root(project_dir, variables))
+        prepared = prepare_run(manifest, options, invocation, variables, ports.redactor)
+    except DponeError as error:
+        facts = RunFacts(
+            manifest=display_name(path),
+            process="",
+            selector=options.selector,
+            run_id=invocation.run_id if invocation is not None else options.arguments.run_id or "",
+            max_attempts=options.retry.retry_attempts + 1,
+            retry_backoff_seconds=options.retry.backoff_seconds,
+        )
+        return RunExecution(report=refused(facts, error), outcomes=(), invocation=invocation, refusal=error)
+    surroundings = LoadEnvironment(
+        clock=SystemClock(),
+        progress=ports.progress,
+        cancellation=ports.cancellation,
+        evidence=LocalEvidenceFiles(root=evidence_root(variables)),
+    )
+    outcomes: list[RunOutcome] = []
+    for process in prepared:
+        outcome = run_process(process, invocation, surroundings, options.retry, ports.redactor, options.selector)
+        outcomes.append(outcome)
+        if not outcome.report.passed and not options.keep_going:
+            break
+    reports = tuple(outcome.report for outcome in outcomes)
+    report = reports[0] if len(prepared) == 1 else RunSetReport(runs=reports)
+    return RunExecution(report=report, outcomes=tuple(outcomes), invocation=invocation, refusal=None)
+
+
+def prepare_run(
+    manifest: Manifest,
+    options: RunOptions,
+    invocation: RunInvocation,
+    variables: Mapping[str, str],
+    redactor: Redactor,
+) -> list[PreparedProcess]:
+    """Refuses whatever can be refused, for all processes, before the first one runs."""
+    configs = manifest.select(options.selector)
+    if options.single_process and len(configs) > 1:
+        raise ETLConfigurationError(
+            f"the manifest has {len(configs)} processes and a receipt is of one",
+            code="DPONE_RECEIPT_NEEDS_ONE_PROCESS",
+            fix="pass --selector",
+        )
+    fingerprint = None
+    if options.pack is not None:
+        fingerprint = agreed_pack(options.pack, manifest).pack_fingerprint
+    planned = [plan_process(config) for config in configs]
+    resolver = ConnectionResolver(environment=variables, project_root=manifest.project_root, redactor=redactor)
+    return [
+        prepare_process(
+            process,
+            resolver,
+            _hook_receipts(process, options, invocation, fingerprint, variables),
+            invocation,
+        )
+        for process in planned
+    ]
+
+
+def agreed_pack(reference: PackReference, manifest: Manifest) -> Pack:
+    """The pack, if its fingerprint is the expected one and every file it lists hashes to what was reviewed."""
+    pack = load_pack_file(reference.path)
+    require_pack(pack, reference.fingerprint, manifest)
+    return pack
+
+
+def evidence_root(variables: Mapping[str, str]) -> Path:
+    return Path(variables.get("DPONE_EVIDENCE_DIR") or DEFAULT_EVIDENCE_DIRECTORY)
+
+
+def _hook_receipts(
+    process: PlannedProcess,
+    options: RunOptions,
+    invocation: RunInvocation,
+    pack_fingerprint: str | None,
+    variables: Mapping[str, str],
+) -> Mapping[str, StepReceipt] | None:
+    if options.separate_hooks == "inline":
+        return None
+    return verified_hook_receipts(process, invocation, pack_fingerprint, variables)
+
+
+def _environment(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+    return dict(os.environ) if environment is None else environment
+
+
+def _project_root(project_dir: str | Path | None, variables: Mapping[str, str]) -> Path | None:
+    chosen = project_dir or variables.get("DPONE_PROJECT_DIR")
+    return Path(chosen) if chosen else None

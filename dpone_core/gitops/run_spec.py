@@ -1,0 +1,198 @@
+"""Compiles one process into its run-spec: verify -> separate pre-hooks -> load (S1 "Airflow GitOps UX", design 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.authoring.platform import PlatformSection, StepLimitsSection
+from dpone_core.authoring.validate import findings_of, path_text
+from dpone_core.contracts.pack import Pack
+from dpone_core.contracts.run_spec import (
+    RECEIPT_PATH,
+    RUN_SPEC_INVALID,
+    RUN_SPEC_SCHEMA,
+    RunSpec,
+)
+from dpone_core.contracts.wire import validated
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.loading.hooks import phase_of, separate_hooks
+from dpone_core.manifest.document import read_document
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.problem import ManifestInvalidError, Problem
+from dpone_core.model.vocabulary import (
+    HookConnector,
+    HookRetryPolicy,
+    StepKind,
+    StrategyMode,
+    WithoutReceipt,
+)
+
+BUNDLE_VERIFY: Final = "bundle_verify"
+_REPEATABLE_WITHOUT_RECEIPT: Final = frozenset({StrategyMode.FULL_REFRESH})
+
+
+class RunSpecRefusedError(ETLConfigurationError):
+    """The process cannot become a run-spec as it stands; the message names what to change."""
+
+    code = "DPONE_RUN_SPEC_REFUSED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileRequest:
+    """One process of a packed manifest. `pack_path` and the manifest's path are relative to the bundle root."""
+
+    config: LoadConfig
+    plan: LoadPlan
+    policy_snapshot_id: str
+    pack: Pack
+    pack_path: str
+    platform: PlatformSection
+    sole_process: bool
+
+
+def read_platform(content: bytes, name: str) -> PlatformSection:
+    """Raises ManifestInvalidError with positions for anything but a valid dpone.platform.v1 document."""
+    document = read_document(content, file=name)
+    section = findings_of(PlatformSection, document.value)
+    if isinstance(section, PlatformSection):
+        return section
+    raise ManifestInvalidError(
+        Problem(
+            code=finding.code,
+            message=finding.message,
+            path=path_text(finding.path),
+            position=document.position_of(finding.path),
+            fix=finding.fix,
+        )
+        for finding in section
+    )
+
+
+def compile_run_spec(request: CompileRequest) -> RunSpec:
+    """Deterministic: equal inputs give equal bytes. Raises RunSpecRefusedError or DPONE_RUN_SPEC_INVALID."""
+    hooks = separate_hooks(request.plan.pre_hooks)
+    _refuse_mixed_dependencies(request.plan.pre_hooks)
+    document = {
+        "schema": RUN_SPEC_SCHEMA,
+        "process": request.plan.process,
+        "manifest": request.pack.manifest,
+        "image": request.platform.image,
+        "pack": request.pack_path,
+        "pack_fingerprint": request.pack.pack_fingerprint,
+        "policy_snapshot_id": request.policy_snapshot_id,
+        "steps": [
+            _verify_step(request),
+            *(_hook_step(request, hook) for hook in hooks),
+            _load_step(request, hooks),
+        ],
+    }
+    return validated(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
+
+
+def _verify_step(request: CompileRequest) -> dict[str, object]:
+    argv = ["dpone", "gitops", "verify", request.pack.manifest, *_pack_arguments(request)]
+    limits = request.platform.steps.bundle_verify
+    return _step(BUNDLE_VERIFY, StepKind.BUNDLE_VERIFY, (), limits, WithoutReceipt.RETRY, argv)
+
+
+def _hook_step(request: CompileRequest, hook: HookDefinition) -> dict[str, object]:
+    argv = ["dpone", "hooks", "execute", request.pack.manifest, "--phase", hook.phase.value, "--hook-id", hook.id]
+    argv += [*_selector(request), *_pack_arguments(request)]
+    once = hook.retry_policy is HookRetryPolicy.NONE
+    limits = request.platform.steps.hook
+    if once:
+        limits = StepLimitsSection(timeout_seconds=limits.timeout_seconds, retries=0)
+    waits_for = tuple(phase_of(needed, hook.phase) for needed in hook.depends_on) or (BUNDLE_VERIFY,)
+    without = WithoutReceipt.STOP if once else WithoutReceipt.RETRY
+    source, sink = request.config.source.connection_ref, request.config.sink.connection_ref
+    refs = (source if hook.connector is HookConnector.SOURCE else sink,)
+    return {
+        **_step(phase_of(hook.id, hook.phase), StepKind.HOOK, waits_for, limits, without, argv),
+        "secret_env": _secrets(request, refs),
+        "hook": {
+            "phase": hook.phase.value,
+            "id": hook.id,
+            "kind": hook.kind.value,
+            "sql_hash": hook.sql_hash,
+            "inputs": list(hook.lineage.inputs),
+            "outputs": list(hook.lineage.outputs),
+        },
+    }
+
+
+def _load_step(request: CompileRequest, hooks: tuple[HookDefinition, ...]) -> dict[str, object]:
+    argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
+    argv += ["--format", "json"]
+    receipts = [phase_of(hook.id, hook.phase) for hook in hooks]
+    if hooks:
+        argv += ["--separate-hooks", "receipts"]
+    repeatable = request.plan.target.strategy in _REPEATABLE_WITHOUT_RECEIPT
+    config = request.config
+    return {
+        **_step(
+            f"dpone_run_{request.plan.process}",
+            StepKind.LOAD,
+            tuple(receipts) or (BUNDLE_VERIFY,),
+            request.platform.steps.load,
+            WithoutReceipt.RETRY if repeatable else WithoutReceipt.STOP,
+            argv,
+        ),
+        "receipts_from": receipts,
+        "secret_env": _secrets(request, (config.source.connection_ref, config.sink.connection_ref)),
+    }
+
+
+def _step(
+    step_id: str,
+    kind: StepKind,
+    depends_on: tuple[str, ...],
+    limits: StepLimitsSection,
+    without_receipt: WithoutReceipt,
+    argv: list[str],
+) -> dict[str, object]:
+    return {
+        "step_id": step_id,
+        "kind": kind.value,
+        "depends_on": list(depends_on),
+        "timeout_seconds": limits.timeout_seconds,
+        "retries": limits.retries,
+        "without_receipt": without_receipt.value,
+        "argv": [*argv, "--receipt-path", RECEIPT_PATH],
+    }
+
+
+def _pack_arguments(request: CompileRequest) -> list[str]:
+    return ["--pack", request.pack_path, "--pack-fingerprint", request.pack.pack_fingerprint]
+
+
+def _selector(request: CompileRequest) -> list[str]:
+    return [] if request.sole_process else ["--selector", request.plan.process]
+
+
+def _secrets(request: CompileRequest, refs: tuple[str | None, ...]) -> list[dict[str, str]]:
+    """Only the references this step uses, in name order; one without mapping is refused."""
+    entries = []
+    for ref in sorted({ref for ref in refs if ref is not None}):
+        mapped = request.platform.connections.get(ref)
+        if mapped is None:
+            raise RunSpecRefusedError(
+                f"connection '{ref}' has no secret in the platform file",
+                code="DPONE_PLATFORM_CONNECTION_UNMAPPED",
+                fix=f"add connections.{ref}: {{secret: ..., key: ...}}",
+            )
+        entries.append({"name": f"DPONE_CONN_{ref.upper()}", "secret": mapped.secret, "key": mapped.key})
+    return entries
+
+
+def _refuse_mixed_dependencies(hooks: tuple[HookDefinition, ...]) -> None:
+    separate = {hook.id for hook in separate_hooks(hooks)}
+    for hook in separate_hooks(hooks):
+        inline = [needed for needed in hook.depends_on if needed not in separate]
+        if inline:
+            raise RunSpecRefusedError(
+                f"pre_hook '{hook.id}' has a task of its own and depends on inline hook '{inline[0]}'",
+                fix=f"give '{inline[0]}' execution.airflow: separate_task too",
+            )

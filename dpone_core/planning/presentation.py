@@ -1,0 +1,133 @@
+"""A LoadPlan as JSON, text and Markdown: what a person approves before anything runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_plan import LoadPlan, TargetPlan
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.quality.snapshot import QualityExecutionSnapshot
+
+PLAN_KIND: Final = "dpone.plan.v1"
+
+
+def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, object]:
+    """Closed, deterministic, free of secrets and SQL text."""
+    acceptance = snapshot.acceptance
+    return {
+        "kind": PLAN_KIND,
+        "manifest": plan.manifest,
+        "process": plan.process,
+        "route": {
+            "source": plan.source.type.value,
+            "dataset": plan.source.dataset,
+            "reader": plan.source.reader,
+            "sink": plan.target.type.value,
+            "load_path": plan.load_path.value,
+            "finalization_phase": plan.finalization_phase.value,
+            "physical_sides": [side.value for side in plan.physical_sides],
+        },
+        "strategy": {
+            "mode": plan.target.strategy.value,
+            "unique_key": list(plan.target.unique_key),
+            "cursor_column": plan.source.incremental.cursor_column if plan.source.incremental else None,
+            "state": plan.state.value,
+        },
+        "targets": [_target(target) for target in plan.targets],
+        "delivery": delivery_semantics(plan),
+        "hooks": {
+            "pre_hook": [_hook(hook) for hook in plan.pre_hooks],
+            "post_hook": [_hook(hook) for hook in plan.post_hooks],
+        },
+        "quality": {
+            "policy_snapshot_id": snapshot.policy_snapshot_id,
+            "policy_fingerprint": snapshot.gates.policy_fingerprint,
+            "gates": [
+                {"gate_id": entry.gate_id, "type": entry.type, "severity": entry.severity}
+                for entry in snapshot.gates.contract
+            ],
+            "acceptance": acceptance.canonical(),
+        },
+        "audit_schema": plan.audit_schema,
+        "connections": sorted({ref for ref in (plan.source.connection_ref, plan.target.connection_ref) if ref}),
+        "warnings": list(plan.warnings),
+    }
+
+
+def delivery_semantics(plan: LoadPlan) -> dict[str, str]:
+    """What a reader of the target may rely on, and what a retry after an unknown commit means."""
+    finaliser = plan.target.finaliser
+    text = finaliser.delivery
+    if plan.target.strategy is StrategyMode.INCREMENTAL_APPEND and plan.source.incremental is not None:
+        text += (
+            "; rows with saved <= cursor < newest value seen at the start: the newest cursor value waits for the next "
+            "run, so ties and late equals are neither lost nor loaded twice; a later smaller cursor is not seen"
+        )
+    return {"semantics": text, "retry_after_unknown_commit": finaliser.retry_after_unknown.value}
+
+
+def plan_text(document: dict[str, object]) -> str:
+    """The plan for a terminal: one fact per line, nested facts indented."""
+    return "\n".join(_lines(document, 0)) + "\n"
+
+
+def plan_markdown(document: dict[str, object]) -> str:
+    return f"# Plan of `{document['process']}`\n\n```yaml\n{plan_text(document)}```\n"
+
+
+def _lines(value: object, depth: int) -> list[str]:
+    pad = "  " * depth
+    lines: list[str] = []
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, (dict, list)) and item:
+                lines += [f"{pad}{key}:", *_lines(item, depth + 1)]
+            else:
+                lines.append(f"{pad}{key}: {_scalar(item)}")
+    elif isinstance(value, list):
+        for item in value:
+            nested = _lines(item, depth + 1) if isinstance(item, (dict, list)) else [f"{pad}  {_scalar(item)}"]
+            first = nested[0].strip()
+            lines += [f"{pad}- {first}", *nested[1:]]
+    return lines
+
+
+def _scalar(value: object) -> str:
+    if value is None or value in ({}, []):
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _target(target: TargetPlan) -> dict[str, object]:
+    design = target.physical_design
+    partition = design.partition_by
+    return {
+        "table": str(target.table),
+        "staging": f"{target.staging_schema}.{target.staging_name}",
+        "finaliser": {
+            "name": target.finaliser.name,
+            "atomic_for": target.finaliser.atomic_for,
+            "assumes": list(target.finaliser.assumes),
+        },
+        "order_by": list(design.order_by),
+        "partition_by": f"{partition.granularity}({partition.column})" if partition else None,
+        "cluster": design.cluster,
+        "schema_evolution": target.schema_evolution.value,
+        "lineage_columns": list(target.lineage_columns),
+        "memory_limit_bytes": target.memory_limit_bytes,
+    }
+
+
+def _hook(hook: HookDefinition) -> dict[str, object]:
+    return {
+        "id": hook.id,
+        "kind": hook.kind.value,
+        "connector": hook.connector.value,
+        "sql_hash": hook.sql_hash,
+        "sql_file": hook.sql.file,
+        "mutates_source": hook.mutates_source,
+        "retry_policy": hook.retry_policy.value,
+        "airflow": hook.airflow.value,
+        "depends_on": list(hook.depends_on),
+    }

@@ -1,0 +1,52 @@
+"""Opens one session per resolved connection for one attempt, and builds the stores that live in the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dpone_core.evidence.audit import AuditTrail
+from dpone_core.loading.context import LoadSessions
+from dpone_core.model.connection import Connection
+from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.vocabulary import StateType
+from dpone_core.state.cursor import CursorStore
+from dpone_core.state.lease import LeaseStore
+from dpone_core.wiring.connectors import SinkLock, open_sink, open_source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpener:
+    """Called once per attempt; everything it opened is closed when the block ends."""
+
+    config: LoadConfig
+    plan: LoadPlan
+    source: Connection | None
+    sink: Connection
+    lock_timeout_seconds: float
+
+    @contextmanager
+    def __call__(self, identity: LoadIdentity) -> Iterator[LoadSessions]:
+        lock = SinkLock(
+            timeout_seconds=self.lock_timeout_seconds,
+            holder=f"run {identity.run_id} of {self.config.process} into {self.config.sink.table}",
+        )
+        schema = self.config.sink.governance.state_schema
+        with (
+            open_source(self.config.source.type, self.source) as source,
+            open_sink(self.config.sink.type, self.sink, lock) as sink,
+        ):
+            control = sink.control
+            keeps_cursor = self.config.state is StateType.SINK and control is not None
+            yield LoadSessions(
+                source=source,
+                sink=sink,
+                audit=AuditTrail(control=control, schema=schema) if control and self.plan.audit_schema else None,
+                cursor=CursorStore(control=control, schema=schema) if control and keeps_cursor else None,
+                lease=LeaseStore(control=control, schema=schema, exclusive_process=self.sink.is_embedded)
+                if control
+                else None,
+            )
