@@ -1,0 +1,142 @@
+"""The DAG files a user copies build the whole chain, name what is broken, and give the same bytes on every parse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpone_core.resources import dag_factories_directory
+from tests.airflow.provider.laboratory import REPOSITORY, Laboratory
+from tests.spec.contracts.documents import hook_step, load_step, run_spec_document, verify_step
+
+pytestmark = pytest.mark.airflow
+
+FACTORIES = dag_factories_directory()
+PRE_IMPORT = "import airflow.providers.cncf.kubernetes.operators.pod"
+
+
+def post_hook() -> dict[str, Any]:
+    return hook_step("announce", "post_hook", depends_on=["dpone_run_flights"])
+
+
+@pytest.fixture(scope="module")
+def parsed(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One folder per DAG file, parsed twice in fresh processes."""
+    root = tmp_path_factory.mktemp("parsed")
+    one, many, absent = (root / name for name in ("one", "many", "absent"))
+    for folder, factory in ((one, "one_run_spec.py"), (many, "many_run_specs.py"), (absent, "one_run_spec.py")):
+        folder.mkdir()
+        (folder / factory).write_text((FACTORIES / factory).read_text(encoding="utf-8"), encoding="utf-8")
+    complete = run_spec_document(steps=[verify_step(), hook_step(), load_step(), post_hook()])
+    (one / "orders.run_spec.json").write_text(json.dumps(complete), encoding="utf-8")
+    for name in ("flights", "airports"):
+        (many / f"{name}.run_spec.json").write_text(json.dumps(run_spec_document(process=name)), encoding="utf-8")
+    (many / "broken.run_spec.json").write_text(json.dumps(run_spec_document(surprise=1)), encoding="utf-8")
+    (many / "torn.run_spec.json").write_text("{", encoding="utf-8")
+    results = []
+    for number in range(2):
+        result = root / f"result{number}.json"
+        laboratory.script("parse_dags.py", str(root), str(result))
+        results.append(json.loads(result.read_text(encoding="utf-8")))
+    return results[0], results[1]
+
+
+@pytest.fixture
+def orders(parsed: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = parsed[0]["dags"]["orders"]
+    return found
+
+
+def test_the_chain_is_verify_hooks_load_post_hooks_gate(orders: dict[str, Any]) -> None:
+    upstream = {name.partition(".")[2]: task["upstream"] for name, task in orders["tasks"].items()}
+    assert upstream == {
+        "bundle_verify": [],
+        "pre_hook_refresh_mart": ["dpone_flights.bundle_verify"],
+        "dpone_run_flights": ["dpone_flights.pre_hook_refresh_mart"],
+        "post_hook_announce": ["dpone_flights.dpone_run_flights"],
+        "outcome_gate": [
+            "dpone_flights.bundle_verify",
+            "dpone_flights.dpone_run_flights",
+            "dpone_flights.post_hook_announce",
+            "dpone_flights.pre_hook_refresh_mart",
+        ],
+    }
+
+
+def test_the_gate_always_runs_and_is_never_retried(orders: dict[str, Any]) -> None:
+    gate = orders["tasks"]["dpone_flights.outcome_gate"]
+    assert (gate["type"], gate["trigger_rule"], gate["retries"]) == ("DponeOutcomeGateOperator", "all_done", 0)
+
+
+def test_every_step_is_bounded_in_time_and_keeps_its_receipt(orders: dict[str, Any]) -> None:
+    steps = [task for task in orders["tasks"].values() if task["type"] == "DponePodOperator"]
+    assert len(steps) == 4
+    for step in steps:
+        assert 0 < step["execution_timeout_seconds"] < step["active_deadline_seconds"]
+        assert (step["do_xcom_push"], step["log_pod_spec_on_failure"], step["automount"]) == (True, False, False)
+
+
+def test_a_step_holds_only_its_own_secret_references(orders: dict[str, Any]) -> None:
+    secrets = {name.partition(".")[2]: task["secrets"] for name, task in orders["tasks"].items()}
+    assert secrets["bundle_verify"] == []
+    assert secrets["dpone_run_flights"] == [["env", "DPONE_CONN_DWH", "dpone-dwh", "uri"]]
+
+
+def test_the_ui_shows_command_lineage_and_what_a_retry_repeats(orders: dict[str, Any]) -> None:
+    hook = orders["tasks"]["dpone_flights.pre_hook_refresh_mart"]
+    assert hook["template_fields"][:2] == ["dpone_command", "run_spec_ref"]
+    assert hook["title"] == "pre-hook refresh_mart"
+    assert "main.flights_mart" in hook["doc_md"] and "a retry would repeat" in hook["doc_md"]
+    assert "run-spec" in orders["groups"]["dpone_flights"]
+
+
+def test_two_runs_at_once_are_not_allowed(parsed: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    assert {dag["max_active_runs"] for dag in parsed[0]["dags"].values()} == {1}
+
+
+def test_parsing_again_gives_the_same_bytes(parsed: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    first, second = ({name: dag["sha256"] for name, dag in one["dags"].items()} for one in parsed)
+    assert first == second and set(first) == {"orders", "flights", "airports"}
+
+
+def test_broken_run_specs_are_import_errors_that_name_the_file(
+    parsed: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    message = parsed[0]["import_errors"]["many/many_run_specs.py"]
+    assert "broken.run_spec.json: run-spec surprise: Extra inputs are not permitted" in message
+    assert "torn.run_spec.json" in message
+
+
+def test_an_absent_run_spec_is_an_import_error_that_names_the_path(
+    parsed: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    message = parsed[0]["import_errors"]["absent/one_run_spec.py"]
+    assert "DPONE_RUN_SPEC_NOT_FOUND" in message and "absent/orders.run_spec.json" in message
+
+
+@pytest.mark.parametrize("name", ["one_run_spec.py", "many_run_specs.py"])
+def test_a_dag_file_is_short_and_holds_the_literal_pre_import(name: str) -> None:
+    lines = (FACTORIES / name).read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 60
+    assert any(line.startswith(PRE_IMPORT) for line in lines)
+
+
+def test_importing_the_package_and_its_wiring_imports_no_vendor() -> None:
+    program = (
+        "import sys, dpone_airflow, dpone_airflow.tasks, dpone_airflow.provider_info\n"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] in ('airflow', 'kubernetes', 'jinja2')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_parsing_reads_only_the_dag_folder_s_run_specs() -> None:
+    source = Path(REPOSITORY / "dpone_airflow" / "tasks.py").read_text(encoding="utf-8")
+    assert not [word for word in ("Variable", "Connection", "datetime.now", "random") if word in source]
