@@ -149,7 +149,7 @@ class Container:
         except ContainerConfigError as error:
             self._wait("CreateContainerConfigError", str(error), event_reason="Failed")
             return
-        except VolumeError as error:
+        except (VolumeError, OSError) as error:
             self._wait("ContainerCreating", "", event_reason="FailedMount", event_message=str(error))
             return
         except KeyError as error:
@@ -186,8 +186,8 @@ class Container:
         launch = self._context.sandbox.enter(program)
         try:
             process = await ContainerProcess.start(launch, self.logs.feed)
-        except OSError as error:  # an argument list that is too long, no memory for another process
-            self._end(START_ERROR_EXIT_CODE, started_at, start_error=error.strerror or type(error).__name__)
+        except (OSError, ValueError) as error:  # an argument list that is too long, a zero byte in a word
+            self._end(START_ERROR_EXIT_CODE, started_at, start_error=str(error))
             return
         self._processes.add(process)
         if self._undelivered is not None:

@@ -74,9 +74,15 @@ class LogBuffer:
         """The last lines, joined."""
         return b"\n".join(line.text for line in list(self._lines)[-lines:])
 
-    def texts(self) -> list[str]:
-        """All lines still held, readable."""
-        return [line.text.decode(errors="replace") for line in self._lines]
+    def texts(self, limit_bytes: int) -> list[str]:
+        """The last lines that fit into the limit, readable."""
+        lines: deque[str] = deque()
+        for line in reversed(self._lines):
+            limit_bytes -= len(line.text) + 1
+            if limit_bytes < 0:
+                break
+            lines.appendleft(line.text.decode(errors="replace"))
+        return list(lines)
 
     async def read(self, query: LogQuery) -> AsyncIterator[list[LogLine]]:
         """Yields the wanted lines in order, as many at a time as there are; with `follow`, ends only after `close`."""

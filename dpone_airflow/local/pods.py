@@ -31,6 +31,7 @@ from dpone_airflow.local.volumes import VolumeSet, remove_home
 from dpone_airflow.local.wire import JsonObject, timestamp
 
 DEFAULT_GRACE_SECONDS = 30.0
+REPORTED_LOG_BYTES = 64 << 10
 _POLL_SECONDS = 0.02
 
 
@@ -141,12 +142,12 @@ class Pod:
         remove_home(self._home)
 
     def final_report(self) -> JsonObject:
-        """What is kept of a removed pod: exit codes and logs by container, and the last document."""
+        """What is kept of a removed pod: exit codes and the end of the log by container, and the last document."""
         states = {item.name: item.state for item in self._all_containers()}
         return {
             "pod": self.document,
             "exit_codes": {name: state.exit_code for name, state in states.items() if isinstance(state, Terminated)},
-            "logs": {item.name: item.logs.texts() for item in self._all_containers()},
+            "logs": {item.name: item.logs.texts(REPORTED_LOG_BYTES) for item in self._all_containers()},
         }
 
     async def _live(self) -> None:

@@ -107,11 +107,15 @@ class RootFilesystem:
             if entry.is_symlink():
                 os.symlink(os.readlink(entry.path), target)
                 continue
-            if entry.is_dir():
+            is_directory = entry.is_dir()
+            if is_directory:
                 os.mkdir(target)
             else:
                 open(target, "w").close()
-            mount(entry.path, target, "", _MS_BIND | _MS_REC)
+            try:
+                mount(entry.path, target, "", _MS_BIND | _MS_REC)
+            except FileNotFoundError:  # deleted in the meantime, as happens in a temporary directory
+                (os.rmdir if is_directory else os.unlink)(target)
 
     def _make_devices(self) -> None:
         os.mkdir(self._real("/dev"))
@@ -137,12 +141,13 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def start_error_message(command: str, error: OSError) -> str:
+def start_error_message(command: str, error: OSError | ValueError) -> str:
     """The runtime's words for a command that cannot be executed."""
     if isinstance(error, FileNotFoundError):
         where = "no such file or directory" if "/" in command else "executable file not found in $PATH"
         return f'exec: "{command}": {where}'
-    return f'exec: "{command}": {os.strerror(error.errno or 0).lower()}'
+    reason = os.strerror(error.errno or 0).lower() if isinstance(error, OSError) else str(error)
+    return f'exec: "{command}": {reason}'
 
 
 def build_root(plan: dict[str, Any]) -> None:
@@ -178,7 +183,7 @@ def main(plan_path: str) -> int:
     restore_defaults(plan["environment_names"])
     try:
         os.execvp(argv[0], argv)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         os.write(start_error, start_error_message(argv[0], error).encode())
     return START_ERROR_EXIT_CODE
 

@@ -47,8 +47,7 @@ class Server:
 @contextlib.asynccontextmanager
 async def serve(settings: Settings, sandbox: Sandbox) -> AsyncIterator[Server]:
     """Serves until the block ends; then every pod is killed and its files are deleted."""
-    settings.root.mkdir(parents=True, exist_ok=True)
-    settings.root.chmod(0o700)
+    settings.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     pods_directory = Path(tempfile.mkdtemp(prefix="pods-", dir=settings.root))
     node = Node(
         settings=settings,

@@ -31,7 +31,7 @@ def random_token() -> str:
 class Settings:
     """The runner's configuration; nothing of it changes while it runs.
 
-    `root` holds the pods' files; it is created, private to its owner. `search_path` is put before every container's
+    `root` holds the pods' files; it is created unless it exists. `search_path` is put before every container's
     PATH. `bundles` are mounted in every container, as if its image had them. `environment` is all that a container
     inherits. `entrypoint` stands for the images' own: it runs where a container declares no command.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,16 @@ def test_an_unknown_pod_is_named_in_the_answer(kube: Kube) -> None:
 
 def test_the_kubeconfig_is_readable_by_its_owner_only(kube: Kube) -> None:
     assert stat.S_IMODE(kube.runner.kubeconfig_path.stat().st_mode) == 0o600
+
+
+def test_a_root_that_exists_keeps_its_mode(start: Callable[..., Kube], tmp_path: Path) -> None:
+    root = tmp_path / "runner"
+    root.mkdir(mode=0o755)
+
+    start()
+
+    assert stat.S_IMODE(root.stat().st_mode) == 0o755
+    assert [stat.S_IMODE(path.stat().st_mode) for path in root.glob("pods-*")] == [0o700]
 
 
 def test_two_runners_do_not_share_a_token(start: Callable[..., Kube]) -> None:

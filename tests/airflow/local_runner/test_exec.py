@@ -163,6 +163,7 @@ def test_a_hanging_exec_does_not_keep_the_runner_from_stopping(kube: Kube) -> No
     assert socket.is_open()
     assert socket.peek_stdout(timeout=0.1) == ""
     kube.runner.stop()
+    socket.close()
 
 
 def test_an_exec_ends_with_its_container(kube: Kube) -> None:

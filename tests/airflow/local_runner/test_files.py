@@ -119,6 +119,20 @@ def test_a_sub_path_is_a_part_of_its_volume(start: Callable[..., Kube], isolatio
     assert (tmp_path / "a" / "b" / "f").exists()
 
 
+def test_a_host_path_that_cannot_be_made_is_never_mounted(kube: Kube, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    kube.create(mounted("true", "/x"), volumes=[{"name": "v", "hostPath": {"path": str(tmp_path / "file" / "below")}}])
+
+    until(lambda: "FailedMount" in [event.reason for event in kube.api.list_namespaced_event(NAMESPACE).items])
+
+
+@pytest.mark.parametrize("path", ["/", "relative"])
+def test_a_mount_path_is_absolute_and_below_the_root(kube: Kube, path: str) -> None:
+    kube.create(mounted("true", path), volumes=[{"name": "v", "emptyDir": {}}])
+
+    until(lambda: "FailedMount" in [event.reason for event in kube.api.list_namespaced_event(NAMESPACE).items])
+
+
 @pytest.mark.parametrize("path", ["../up", "/abs"])
 def test_a_sub_path_cannot_leave_its_volume(kube: Kube, path: str) -> None:
     kube.create(mounted("true", "/p", subPath=path), volumes=[{"name": "v", "emptyDir": {}}])

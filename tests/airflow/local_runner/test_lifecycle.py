@@ -56,6 +56,12 @@ def test_a_command_that_does_not_exist_is_a_start_error(kube: Kube) -> None:
     assert ended.message == 'exec: "no-such-program": executable file not found in $PATH'
 
 
+def test_a_word_that_no_system_call_takes_is_a_start_error(kube: Kube) -> None:
+    kube.run({"name": "base", "image": "x", "command": ["echo", "a\0b"]})
+
+    assert (kube.state().terminated.exit_code, kube.state().terminated.reason) == (128, "StartError")
+
+
 def test_a_container_without_command_and_entrypoint_cannot_be_created(kube: Kube) -> None:
     kube.create({"name": "base", "image": "x"})
 

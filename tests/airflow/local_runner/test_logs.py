@@ -77,6 +77,16 @@ def test_a_follower_that_falls_behind_learns_what_it_lost() -> None:
     assert lines[2:] == [b"later 8", b"later 9"]
 
 
+def test_a_removed_pod_keeps_the_end_of_its_log(kube: Kube) -> None:
+    kube.run(shell("seq 1 100000"))
+
+    kube.runner.vanish(NAMESPACE, "subject")
+
+    kept = kube.runner.state()["finished"][-1]["logs"]["base"]
+    assert kept == [str(number) for number in range(100_001 - len(kept), 100_001)]
+    assert 9_000 < len(kept) < 12_000
+
+
 def test_stdout_and_stderr_are_one_log(kube: Kube) -> None:
     kube.run(shell("echo out; echo err >&2; printf unfinished"))
 
@@ -122,6 +132,7 @@ def test_a_follower_gets_lines_as_they_are_written_and_the_end(kube: Kube, tmp_p
     assert next(lines) == b"1\n"
     (kube.runner.kubeconfig_path.parent / "claims" / NAMESPACE / "gate" / "open").touch()
     assert list(lines) == [b"2\n"]
+    followed.close()
 
 
 def test_the_log_of_a_waiting_container_is_refused_with_the_reason(kube: Kube) -> None:

@@ -5,14 +5,35 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import airflow.providers.cncf.kubernetes.operators.pod  # noqa: F401
-from airflow.providers.common.compat.sdk import DAG
+from airflow.providers.cncf.kubernetes.callbacks import KubernetesPodOperatorCallback
+from airflow.providers.common.compat.sdk import DAG, task
 
+from dpone_airflow.gate import DponeOutcomeGateOperator
+from dpone_airflow.outcome import step_contract
 from dpone_airflow.pod_args import Platform
 from dpone_airflow.tasks import load_run_spec, wire_dpone_gitops_task_group, wire_dpone_gitops_task_with_gate
 
+
+class KillAtStart(KubernetesPodOperatorCallback):
+    """Interrupts the task while its pod runs, as a SIGTERM of the worker does."""
+
+    @staticmethod
+    def on_pod_starting(*, operator, **_):
+        operator.on_kill()
+
+
+class KillAtTheEnd(KubernetesPodOperatorCallback):
+    """Interrupts the task when its pod has ended and its receipt is read."""
+
+    @staticmethod
+    def on_pod_cleanup(*, operator, **_):
+        operator.on_kill()
+
+
+CALLBACKS = {"interrupted": KillAtStart, "interrupted_at_the_end": KillAtTheEnd}
 RUN_SPEC = load_run_spec(Path(__file__).parent / "flights.spec.json")
 
-for name in os.environ["SCENARIOS"].split(","):
+for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
     with DAG(
         name,
         schedule=None,
@@ -31,6 +52,19 @@ for name in os.environ["SCENARIOS"].split(","):
         )
         if name == "with_gate":
             wire_dpone_gitops_task_with_gate(dag=dag, run_spec=RUN_SPEC, platform=platform)
+        elif name == "stock_task":
+
+            @task(task_id="dpone_run_flights")
+            def ends_well_and_proves_nothing():
+                return None
+
+            contract = step_contract(RUN_SPEC, RUN_SPEC.load, "0.1.0")
+            load = ends_well_and_proves_nothing()
+            load >> DponeOutcomeGateOperator(
+                task_id="outcome_gate", steps={"dpone_run_flights": contract}, run_spec_ref={"process": "flights"}
+            )
         else:
-            wire_dpone_gitops_task_group(dag=dag, run_spec=RUN_SPEC, platform=platform)
+            tasks, _ = wire_dpone_gitops_task_group(dag=dag, run_spec=RUN_SPEC, platform=platform)
+            if name in CALLBACKS:
+                tasks["dpone_run_flights"].callbacks = [CALLBACKS[name]]
     globals()[f"dag_{name}"] = dag

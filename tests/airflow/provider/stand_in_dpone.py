@@ -74,7 +74,7 @@ def check_hook_receipts() -> None:
     received = json.loads(os.environ["DPONE_STEP_RECEIPTS"])
     if received["pre_hook_refresh_mart"]["status"] != "succeeded":
         sys.exit("the hook receipt did not arrive")
-    if not os.environ["DPONE_CONN_DWH"].endswith("canary"):
+    if not os.environ["DPONE_CONN_DWH"].endswith("canary-7c1f"):
         sys.exit("the secret did not arrive")
 
 
@@ -91,7 +91,11 @@ def behave(scenario: str) -> int:
         case "malformed":
             leave(receipt().encode()[:-20])
         case "blob":
-            leave(json.dumps({**receipt().wire(), "password": "canary", "blob": "x" * 2_000_000}).encode())
+            leave(
+                json.dumps(
+                    {**receipt().wire(), "password": os.environ["DPONE_CONN_DWH"], "blob": "x" * 2_000_000}
+                ).encode()
+            )
         case "refused":
             leave(receipt(2, "DPONE_CONFIGURATION_INVALID").encode())
             return 2
@@ -108,6 +112,9 @@ def behave(scenario: str) -> int:
         case "killed":
             leave(receipt().encode()[:10])
             os.kill(os.getpid(), 9)
+        case "interrupted":
+            print("waiting", flush=True)
+            time.sleep(60)
         case "killed_after_success":
             leave(receipt().encode())
             time.sleep(0.2)

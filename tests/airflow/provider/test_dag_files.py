@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from dpone_core.resources import dag_factories_directory
-from tests.airflow.provider.laboratory import REPOSITORY, Laboratory
+from tests.airflow.airflow_environment import CHECKOUT, AirflowEnvironment
 from tests.spec.contracts.documents import hook_step, load_step, run_spec_document, verify_step
 
 pytestmark = pytest.mark.airflow
 
 FACTORIES = dag_factories_directory()
+PARSER = Path(__file__).with_name("parse_dags.py")
 PRE_IMPORT = "import airflow.providers.cncf.kubernetes.operators.pod"
 
 
@@ -25,7 +26,9 @@ def post_hook() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def parsed(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+def parsed(
+    airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """One folder per DAG file, parsed twice in fresh processes."""
     root = tmp_path_factory.mktemp("parsed")
     one, many, absent = (root / name for name in ("one", "many", "absent"))
@@ -41,7 +44,7 @@ def parsed(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> 
     results = []
     for number in range(2):
         result = root / f"result{number}.json"
-        laboratory.script("parse_dags.py", str(root), str(result))
+        airflow_environment.run_script(PARSER, str(root), str(result))
         results.append(json.loads(result.read_text(encoding="utf-8")))
     return results[0], results[1]
 
@@ -132,11 +135,11 @@ def test_importing_the_package_and_its_wiring_imports_no_vendor() -> None:
         "print(sorted(name for name in sys.modules if name.split('.')[0] in ('airflow', 'kubernetes', 'jinja2')))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
 
 
 def test_parsing_reads_only_the_dag_folder_s_run_specs() -> None:
-    source = Path(REPOSITORY / "dpone_airflow" / "tasks.py").read_text(encoding="utf-8")
+    source = Path(CHECKOUT / "dpone_airflow" / "tasks.py").read_text(encoding="utf-8")
     assert not [word for word in ("Variable", "Connection", "datetime.now", "random") if word in source]

@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 
 from dpone_airflow.provider_info import get_provider_info
-from tests.airflow.provider.laboratory import REPOSITORY, Laboratory
+from tests.airflow.airflow_environment import CHECKOUT, AirflowEnvironment
 
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def test_it_is_valid_against_airflow_s_schema() -> None:
@@ -37,12 +37,12 @@ def test_reading_it_imports_nothing() -> None:
         "import sys; before = set(sys.modules); import dpone_airflow.provider_info as one; one.get_provider_info();"
         "print(sorted(set(sys.modules) - before))"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['dpone_airflow', 'dpone_airflow.provider_info']"
 
 
 @pytest.mark.airflow
-def test_airflow_lists_the_provider_and_its_settings(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_airflow_lists_the_provider_and_its_settings(airflow_environment: AirflowEnvironment, tmp_path: Path) -> None:
     metadata = tmp_path / f"dpone-{PROJECT['version']}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(
@@ -51,8 +51,9 @@ def test_airflow_lists_the_provider_and_its_settings(laboratory: Laboratory, tmp
     (metadata / "entry_points.txt").write_text(
         "[apache_airflow_provider]\nprovider_info = dpone_airflow.provider_info:get_provider_info\n", encoding="utf-8"
     )
-    path = f"{tmp_path}:{REPOSITORY}"
-    shown = laboratory.run(
-        sys.executable, "-m", "airflow", "providers", "get", "dpone", "--full", "--output", "json", PYTHONPATH=path
-    ).stdout
+    path = f"{tmp_path}:{CHECKOUT}"
+    shown = airflow_environment.run(
+        *(sys.executable, "-m", "airflow", "providers", "get", "dpone", "--full", "--output", "json"),
+        variables={"PYTHONPATH": path},
+    )
     assert "dpone_airflow.operator" in shown and "evidence_base_url" in shown

@@ -1,0 +1,200 @@
+"""A task is green only with the step's own succeeded receipt, a run only if its gate proves it: real dag.test() runs.
+
+Pods are processes of the local pod runner; `stand_in_dpone.py` behaves as the DAG id says and writes real receipts.
+Source: design 12; kpo.md 3; cases A01, A04, A06, A08, A12, A13, A15, A21, A28.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpone_airflow.local.fixtures import Fixtures
+from dpone_airflow.local.runner import LocalPodRunner
+from tests.airflow.airflow_environment import CHECKOUT, AirflowEnvironment
+from tests.spec.contracts.documents import run_spec_document
+
+pytestmark = pytest.mark.airflow
+
+HERE = Path(__file__).parent
+LOAD = "dpone_run_flights"
+CANARY = "canary-7c1f"
+SECRETS = {"dpone-erp": {"uri": f"erp://sa:{CANARY}"}, "dpone-dwh": {"uri": f"dwh://etl:{CANARY}"}}
+SYNCHRONOUS = [
+    "ok",
+    "native_templates",
+    "with_gate",
+    "stock_task",
+    "no_receipt",
+    "no_receipt_exit_1",
+    "foreign",
+    "malformed",
+    "blob",
+    "refused",
+    "safe_retry",
+    "unsafe",
+    "lying_exit",
+    "termination_only",
+    "killed",
+    "killed_after_success",
+    "interrupted",
+    "interrupted_at_the_end",
+]
+DEFERRED = [
+    f"{name}_deferred"
+    for name in ("ok", "no_receipt", "refused", "safe_retry", "unsafe", "termination_only", "killed_after_success")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """What Airflow's database and output held after all scenarios, and what was left in the cluster."""
+
+    results: dict[str, Any]
+    output: str
+    pods_left: list[Any]
+
+    def task(self, scenario: str, task_id: str = LOAD) -> dict[str, Any]:
+        found: dict[str, Any] = self.results[scenario]["tasks"][task_id]
+        return found
+
+    def verdict(self, scenario: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.task(scenario, "outcome_gate")["xcom"]["return_value"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def runs(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    root = tmp_path_factory.mktemp("runs")
+    commands = root / "commands"
+    commands.mkdir()
+    stand_in = commands / "dpone"
+    stand_in.write_text(
+        f'#!/bin/sh\nPYTHONPATH={CHECKOUT} exec {sys.executable} {HERE / "stand_in_dpone.py"} "$@"\n', encoding="utf-8"
+    )
+    stand_in.chmod(0o755)
+    dag_file = airflow_environment.dags_folder / "scenario_dags.py"
+    dag_file.write_text((HERE / "scenario_dags.py").read_text(encoding="utf-8"), encoding="utf-8")
+    run_spec = json.dumps(run_spec_document())
+    (airflow_environment.dags_folder / "flights.spec.json").write_text(run_spec, encoding="utf-8")
+    result = root / "result.json"
+    with LocalPodRunner(root=root / "pods", fixtures=Fixtures(secrets=SECRETS), search_path=(commands,)) as runner:
+        output = airflow_environment.run_script(
+            HERE / "run_scenarios.py",
+            str(dag_file),
+            str(result),
+            variables={
+                "KUBECONFIG": str(runner.kubeconfig_path),
+                "SCENARIOS": ",".join([*SYNCHRONOUS, *DEFERRED]),
+                "AIRFLOW__DPONE__EVIDENCE_BASE_URL": "https://evidence.example/dpone",
+            },
+            timeout_seconds=290,
+        )
+        pods_left = runner.state()["pods"]
+    dag_file.unlink()
+    return Runs(results=json.loads(result.read_text(encoding="utf-8")), output=output, pods_left=list(pods_left))
+
+
+@pytest.mark.parametrize(
+    "scenario", ["ok", "native_templates", "safe_retry", "termination_only", "ok_deferred", "safe_retry_deferred"]
+)
+def test_a_run_with_every_receipt_passes(runs: Runs, scenario: str) -> None:
+    assert "success" in runs.results[scenario]["state"]
+    assert (runs.verdict(scenario)["passed"], runs.verdict(scenario)["steps_passed"]) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "tries", "code"),
+    [
+        ("no_receipt", 2, "DPONE_RECEIPT_REQUIRED"),
+        ("no_receipt_deferred", 2, "DPONE_RECEIPT_REQUIRED"),
+        ("no_receipt_exit_1", 2, "DPONE_POD_EXIT_NONZERO"),
+        ("foreign", 2, "DPONE_RECEIPT_MISMATCH"),
+        ("malformed", 2, "DPONE_RECEIPT_INVALID"),
+        ("blob", 2, "DPONE_RECEIPT_INVALID"),
+        ("refused", 1, "DPONE_CONFIGURATION_INVALID"),
+        ("refused_deferred", 1, "DPONE_CONFIGURATION_INVALID"),
+        ("unsafe", 1, "DPONE_QUALITY_GATES_FAILED"),
+        ("unsafe_deferred", 1, "DPONE_QUALITY_GATES_FAILED"),
+        ("lying_exit", 1, "DPONE_QUALITY_GATES_FAILED"),
+        ("killed", 2, "DPONE_POD_EXIT_NONZERO"),
+        ("killed_after_success", 1, "DPONE_POD_EXIT_NONZERO"),
+        ("killed_after_success_deferred", 1, "DPONE_POD_EXIT_NONZERO"),
+        ("interrupted_at_the_end", 1, "DPONE_TASK_NOT_SUCCESSFUL"),
+    ],
+)
+def test_a_load_without_proof_fails_the_run_and_is_repeated_only_where_that_is_safe(
+    runs: Runs, scenario: str, tries: int, code: str
+) -> None:
+    assert "failed" in runs.results[scenario]["state"]
+    load = runs.task(scenario)
+    assert (load["state"], load["try_number"]) == ("failed", tries)
+    verdict = runs.verdict(scenario)
+    assert (verdict["passed"], verdict["primary_step"], verdict["primary_code"]) == (False, LOAD, code)
+
+
+@pytest.mark.parametrize("scenario", ["safe_retry", "safe_retry_deferred"])
+def test_a_safe_failure_is_repeated(runs: Runs, scenario: str) -> None:
+    assert (runs.task(scenario)["state"], runs.task(scenario)["try_number"]) == ("success", 2)
+    assert "dpone_step_end" not in runs.task(scenario)["xcom"]
+
+
+def test_an_interrupted_task_fails(runs: Runs) -> None:
+    assert runs.task("interrupted")["state"] == "failed"
+    assert runs.verdict("interrupted")["passed"] is False
+
+
+def test_a_successful_task_without_receipt_fails_the_gate(runs: Runs) -> None:
+    assert runs.task("stock_task")["state"] == "success"
+    assert runs.verdict("stock_task")["primary_code"] == "DPONE_RECEIPT_REQUIRED"
+    assert "apache-airflow-providers-cncf-kubernetes 10." in runs.output
+
+
+def test_a_committed_load_whose_task_failed_asks_for_a_look(runs: Runs) -> None:
+    verdict = runs.verdict("killed_after_success")
+    assert verdict["target_state"] == "mutation_returned_success"
+    assert verdict["retry_classification"] == "operator_verification_required"
+
+
+def test_the_single_task_form_runs_inline_and_is_gated(runs: Runs) -> None:
+    tasks = runs.results["with_gate"]["tasks"]
+    assert {name: task["state"] for name, task in tasks.items()} == {
+        LOAD: "success",
+        f"{LOAD}_outcome_gate": "success",
+    }
+    assert "--separate-hooks inline" in tasks[LOAD]["rendered"]["dpone_command"]
+
+
+def test_only_receipts_verdicts_and_small_marks_enter_xcom(runs: Runs) -> None:
+    marks = {"return_value", "dpone_step_end", "pod_name", "pod_namespace", "_link_LoadReportLink"}
+    for scenario, result in runs.results.items():
+        for task_id, task in result["tasks"].items():
+            assert set(task["xcom"]) <= marks, (scenario, task_id)
+            assert len(json.dumps(task["xcom"])) < 8192
+
+
+def test_the_link_leads_to_the_evidence(runs: Runs) -> None:
+    assert (
+        runs.task("ok")["xcom"]["_link_LoadReportLink"] == "https://evidence.example/dpone/runs/flights/run-1/run.json"
+    )
+    assert runs.task("no_receipt")["xcom"]["_link_LoadReportLink"] == ""
+
+
+def test_the_rendered_fields_show_command_and_run_spec(runs: Runs) -> None:
+    rendered = runs.task("ok")["rendered"]
+    assert rendered["dpone_command"].startswith("dpone run flights.yaml --separate-hooks receipts")
+    assert rendered["run_spec_ref"]["step_id"] == LOAD
+
+
+def test_no_secret_enters_xcom_rendered_fields_or_logs(runs: Runs) -> None:
+    assert CANARY not in json.dumps(runs.results)
+    assert CANARY not in runs.output
+
+
+def test_no_pod_is_left_behind(runs: Runs) -> None:
+    assert runs.pods_left == []
