@@ -88,7 +88,7 @@ class XComSidecar:
     def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
         self.spec = spec
-        self.state: ContainerState = Waiting(reason="ContainerCreating")
+        self.state: ContainerState = _not_yet_created(context)
         self.logs = LogBuffer(context.settings.log_limit_bytes)
         self._context = context
         self._files = Container(spec, context)
@@ -128,10 +128,10 @@ class XComSidecar:
 class Container:
     """A container that runs as a local process group."""
 
-    def __init__(self, spec: JsonObject, context: PodContext, *, waiting_reason: str = "ContainerCreating") -> None:
+    def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
         self.spec = spec
-        self.state: ContainerState = Waiting(reason=waiting_reason)
+        self.state: ContainerState = _not_yet_created(context)
         self.logs = LogBuffer(context.settings.log_limit_bytes)
         self._context = context
         self._home = context.home / "containers" / self.name
@@ -258,6 +258,11 @@ class Container:
             return message
         tail = self.logs.tail(_FALLBACK_MESSAGE_LIMIT_LINES)
         return tail[-_FALLBACK_MESSAGE_LIMIT_BYTES:].decode(errors="replace")
+
+
+def _not_yet_created(context: PodContext) -> Waiting:
+    has_init_containers = bool(context.document["spec"].get("initContainers"))
+    return Waiting(reason="PodInitializing" if has_init_containers else "ContainerCreating")
 
 
 def _read(path: Path, limit_bytes: int = _TERMINATION_MESSAGE_LIMIT_BYTES) -> str:

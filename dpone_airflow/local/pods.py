@@ -80,9 +80,7 @@ class Pod:
         self._container_tasks: set[asyncio.Task[None]] = set()
         context = self._context()
         spec = document["spec"]
-        self._init_containers = [
-            Container(item, context, waiting_reason="PodInitializing") for item in spec.get("initContainers") or []
-        ]
+        self._init_containers = [Container(item, context) for item in spec.get("initContainers") or []]
         self._containers: list[AnyContainer] = [_container(item, context) for item in spec["containers"]]
         self.refresh()
 
@@ -121,9 +119,10 @@ class Pod:
     async def stop(self, grace_seconds: float, failure: PodFailure | None = None) -> None:
         """SIGTERM, the grace period, SIGKILL; returns when no process is left.
 
-        With `failure` the pod ends as Failed.
+        With `failure` the pod ends as Failed, unless it has ended before.
         """
-        self._failure = failure or self._failure
+        if not self._is_final():
+            self._failure = failure or self._failure
         self._stopping.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_seconds
@@ -190,10 +189,12 @@ class Pod:
             self._spawn(self._expire(float(deadline)))
 
     async def _expire(self, seconds: float) -> None:
-        final = (Phase.SUCCEEDED, Phase.FAILED)
-        if not await self._stopped_within(seconds) and pod_phase(self._view()) not in final:
+        if not await self._stopped_within(seconds) and not self._is_final():
             message = "Pod was active on the node longer than the specified deadline"
             await self.stop(self.grace_seconds, PodFailure(reason="DeadlineExceeded", message=message))
+
+    def _is_final(self) -> bool:
+        return pod_phase(self._view()) in (Phase.SUCCEEDED, Phase.FAILED)
 
     async def _stopped_within(self, seconds: float) -> bool:
         try:

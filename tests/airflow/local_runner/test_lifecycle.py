@@ -111,7 +111,7 @@ def test_a_failed_init_container_fails_the_pod_before_base_starts(kube: Kube) ->
     pod = kube.run(shell("echo never"), initContainers=[shell("exit 7") | {"name": "first"}])
 
     assert pod.status.phase == "Failed"
-    assert kube.state().waiting.reason == "ContainerCreating"
+    assert kube.state().waiting.reason == "PodInitializing"
     assert kube.state("first").terminated.exit_code == 7
 
 
@@ -201,6 +201,14 @@ def test_an_evicted_pod_stays_and_says_why(kube: Kube) -> None:
     pod = kube.read()
     assert (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
     assert kube.state(SIDECAR["name"]).terminated is not None
+
+
+def test_a_pod_that_has_ended_cannot_be_evicted(kube: Kube) -> None:
+    kube.run(shell("exit 0"))
+
+    kube.runner.evict(NAMESPACE, "subject")
+
+    assert (kube.phase(), kube.read().status.reason) == ("Succeeded", None)
 
 
 def test_a_vanished_pod_is_gone_with_its_processes(kube: Kube) -> None:
