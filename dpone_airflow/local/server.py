@@ -26,6 +26,7 @@ from dpone_airflow.local.streams import StreamApi
 from dpone_airflow.local.volumes import remove_home
 from dpone_airflow.local.wire import ApiError
 
+_CLIENT_CLOSED_REQUEST = 499
 _BODY_LIMIT_BYTES = 16 << 20
 _SHUTDOWN_TIMEOUT_SECONDS = 1.0
 _REASONS = {404: "NotFound", 405: "MethodNotAllowed", 413: "RequestEntityTooLarge"}
@@ -104,8 +105,8 @@ def _statuses(requests: RequestLog) -> Middleware:
             response = _status_response(error)
         except web.HTTPException as error:
             response = _status_response(ApiError(error.status, _REASONS.get(error.status, "BadRequest"), error.reason))
-        except ConnectionError:  # the client went away
-            raise
+        except ConnectionError:  # the client went away in the middle of a stream, nobody reads this answer
+            response = web.Response(status=_CLIENT_CLOSED_REQUEST)
         except Exception:
             _logger.exception("%s %s failed", request.method, request.path)
             response = _status_response(ApiError(500, "InternalError", "the local pod runner failed; see its log"))

@@ -77,6 +77,18 @@ def test_a_follower_that_falls_behind_learns_what_it_lost() -> None:
     assert lines[2:] == [b"later 8", b"later 9"]
 
 
+def test_a_follower_that_goes_away_is_no_error(kube: Kube, caplog: pytest.LogCaptureFixture) -> None:
+    kube.create(shell("while :; do echo tick; sleep 0.01; done"))
+    kube.wait_for_line("tick")
+    followed = kube.api.read_namespaced_pod_log("subject", NAMESPACE, follow=True, _preload_content=False)
+    assert next(iter(followed)) == b"tick\n"
+
+    followed.close()
+
+    until(lambda: kube.runner.state()["requests"][-1]["status"] == 499)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_removed_pod_keeps_the_end_of_its_log(kube: Kube) -> None:
     kube.run(shell("seq 1 100000"))
 
