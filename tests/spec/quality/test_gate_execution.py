@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 import pytest
 from hypothesis import settings
@@ -24,6 +26,7 @@ from dpone_core.quality.receipt import (
     QualityGateReceiptRequiredError,
     StagedQualityGateReceipt,
     report_from_staged_quality_receipt,
+    verify_receipt,
 )
 from dpone_core.quality.report import QualityGateReport
 from dpone_core.quality.runner import QualityGateRunner
@@ -233,6 +236,15 @@ def test_a_report_that_does_not_cover_the_policy_is_named_as_such(name: str) -> 
         owner.accept_payload(dataclasses.replace(issued, report=changed))
 
 
+@pytest.mark.parametrize("name", REPORTS)
+def test_content_alone_is_judged_without_any_execution(name: str) -> None:
+    changes, error = REPORTS[name]
+    verify_receipt(QualityGateReceipt(bound_report(), Boundary.PRE_COMMIT), policy(MIN_ROWS), Boundary.PRE_COMMIT)
+    changed = dataclasses.replace(bound_report(), **changes)  # type: ignore[arg-type]
+    with pytest.raises(error):
+        verify_receipt(QualityGateReceipt(changed, Boundary.PRE_COMMIT), policy(MIN_ROWS), Boundary.PRE_COMMIT)
+
+
 def test_reordered_results_do_not_cover_the_policy() -> None:
     owner = execution(MIN_ROWS, ROW_COUNT)
     issued = judged(owner)
@@ -295,6 +307,69 @@ def test_only_one_of_many_concurrent_consumers_wins(
         thread.join()
     assert sorted(outcomes) == ["DPONE_QUALITY_GATE_RECEIPT_INVALID"] * 7 + ["accepted"]
     assert owner.state is ExecutionState.INVALID
+
+
+class PausedAt:
+    """A trace function: at the n-th line inside the execution module it lets another thread go first, if it can."""
+
+    def __init__(self, line: int, other: threading.Thread) -> None:
+        self.remaining = line
+        self.other = other
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> PausedAt | None:
+        if not frame.f_code.co_filename.endswith("quality/execution.py"):
+            return None
+        if event == "line":
+            self.remaining -= 1
+            if self.remaining == 0:
+                self.other.start()
+                self.other.join(0.02)
+        return self
+
+
+def consumed_while_paused(line: int, consume: Callable[[], object]) -> tuple[int, bool]:
+    """How many of two consumers succeeded when the second ran at that line of the first; False past the last line."""
+    successes: list[object] = []
+
+    def attempt() -> None:
+        try:
+            successes.append(consume())
+        except QualityGateReceiptError:
+            pass
+
+    second = threading.Thread(target=attempt)
+
+    def attempt_traced() -> None:
+        sys.settrace(PausedAt(line, second))
+        attempt()
+
+    first = threading.Thread(target=attempt_traced)
+    first.start()
+    first.join()
+    was_paused = second.ident is not None
+    if was_paused:
+        second.join()
+    return len(successes), was_paused
+
+
+@pytest.mark.parametrize("step", ["evaluate", "accept_payload", "accept_state"])
+def test_no_interleaving_of_two_consumers_lets_both_through(step: str) -> None:
+    for line in range(1, 100):
+        owner = execution(MIN_ROWS)
+        receipt = None if step == "evaluate" else judged(owner)
+        if step == "accept_state":
+            owner.accept_payload(receipt)
+        consume = {
+            "evaluate": lambda owner=owner: judged(owner),
+            "accept_payload": lambda owner=owner, receipt=receipt: owner.accept_payload(receipt),
+            "accept_state": lambda owner=owner, receipt=receipt: owner.accept_state(receipt),
+        }[step]
+        successes, was_paused = consumed_while_paused(line, consume)
+        assert successes == 1
+        if not was_paused:
+            assert line > 5
+            return
+    raise AssertionError("the step never ended")
 
 
 def test_concurrent_judges_issue_one_receipt() -> None:

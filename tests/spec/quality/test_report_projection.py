@@ -105,6 +105,11 @@ def test_a_typed_hash_leaves_as_a_digest_only() -> None:
     }
 
 
+def test_an_oversized_hash_is_dropped_and_not_hashed() -> None:
+    metrics = {"source_hash": "x" * 4096, "target_hash": "x" * 4097}
+    assert list(projected(type="typed_hash_reconciliation", metrics=metrics)["metrics"]) == ["source_hash"]  # type: ignore[call-overload]
+
+
 def test_the_runner_itself_emits_hash_digests() -> None:
     rendered = QualityGateRunner().run(policy(TYPED_HASH), source=rows(1, full_hash=CANARY), target=rows(1)).as_json()
     assert CANARY not in json.dumps(rendered)
