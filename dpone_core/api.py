@@ -6,42 +6,42 @@ CLI's business (S3 "Python API"). Environment values are read once per call, fro
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
-from dpone_core.contracts.pack import Pack
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import DponeError, ETLConfigurationError
 from dpone_core.evidence.outcome import RunFacts, RunReport, RunSetReport, refused
 from dpone_core.evidence.redaction import Redactor
-from dpone_core.gitops.pack import load_pack_file, require_pack
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.loading.context import LoadEnvironment
+from dpone_core.loading.hooks import hook_json
 from dpone_core.manifest.check import CheckReport, check_manifest
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.problem import Problem
+from dpone_core.model.vocabulary import HookPhase
 from dpone_core.planning.presentation import plan_json
 from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.progress import Progress
 from dpone_core.state.evidence_files import LocalEvidenceFiles
+from dpone_core.wiring.bundles import PackReference, agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.preparation import PlannedProcess, PreparedProcess, plan_process, prepare_process
-from dpone_core.wiring.preparation import verified_hook_receipts
+from dpone_core.wiring.evidence_lookup import FoundEvidence, newest_evidence
+from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections, retry_of
+from dpone_core.wiring.preparation import (
+    PlannedProcess,
+    PreparedProcess,
+    plan_process,
+    prepare_process,
+    require_tokens,
+    verified_hook_receipts,
+)
 from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
+from dpone_core.wiring.project import environment_snapshot, evidence_root, project_root
 from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
-
-DEFAULT_EVIDENCE_DIRECTORY: Final = ".dpone"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackReference:
-    """The pack this step must agree with; `fingerprint` is the one the run-spec was compiled with."""
-
-    path: Path
-    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +85,21 @@ class RunExecution:
 def check(
     path: str | Path, *, project_dir: str | Path | None = None, environment: Mapping[str, str] | None = None
 ) -> CheckReport:
-    """Every finding about one manifest, with positions; never raises for what a manifest may hold."""
-    return check_manifest(Path(path), project_root=_project_root(project_dir, _environment(environment)))
+    """Every finding about one manifest, with positions; never raises for what a manifest may hold.
+
+    Includes what planning would refuse: a route, a side or a finaliser that the connectors do not declare.
+    """
+    root = project_root(project_dir, environment_snapshot(environment))
+    report = check_manifest(Path(path), project_root=root)
+    if not report.passed:
+        return report
+    problems = []
+    for config in load_manifest(Path(path), project_root=root).processes:
+        try:
+            plan_process(config)
+        except ETLConfigurationError as error:
+            problems.append(Problem(code=error.code, message=error.message, path=config.process, fix=error.fix))
+    return replace(report, errors=tuple(problems))
 
 
 def plan(
@@ -97,7 +110,7 @@ def plan(
     environment: Mapping[str, str] | None = None,
 ) -> list[dict[str, object]]:
     """One plan per process, without any connection. Raises ETLConfigurationError."""
-    manifest = load_manifest(Path(path), project_root=_project_root(project_dir, _environment(environment)))
+    manifest = load_manifest(Path(path), project_root=project_root(project_dir, environment_snapshot(environment)))
     planned = [plan_process(config) for config in manifest.select(selector)]
     return [plan_json(process.plan, process.snapshot) for process in planned]
 
@@ -150,12 +163,12 @@ def execute_run(
     ports: RunProcessPorts | None = None,
 ) -> RunExecution:
     """The one way a manifest runs. Never raises DponeError: a refusal is in the result and created nothing."""
-    variables = _environment(environment)
+    variables = environment_snapshot(environment)
     ports = ports or RunProcessPorts()
     invocation: RunInvocation | None = None
     try:
         invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-        manifest = load_manifest(path, project_root=_project_root(project_dir, variables))
+        manifest = load_manifest(path, project_root=project_root(project_dir, variables))
         prepared = prepare_run(manifest, options, invocation, variables, ports.redactor)
     except DponeError as error:
         facts = RunFacts(
@@ -167,12 +180,7 @@ def execute_run(
             retry_backoff_seconds=options.retry.backoff_seconds,
         )
         return RunExecution(report=refused(facts, error), outcomes=(), invocation=invocation, refusal=error)
-    surroundings = LoadEnvironment(
-        clock=SystemClock(),
-        progress=ports.progress,
-        cancellation=ports.cancellation,
-        evidence=LocalEvidenceFiles(root=evidence_root(variables)),
-    )
+    surroundings = _surroundings(ports, variables)
     outcomes: list[RunOutcome] = []
     for process in prepared:
         outcome = run_process(process, invocation, surroundings, options.retry, ports.redactor, options.selector)
@@ -182,6 +190,93 @@ def execute_run(
     reports = tuple(outcome.report for outcome in outcomes)
     report = reports[0] if len(prepared) == 1 else RunSetReport(runs=reports)
     return RunExecution(report=report, outcomes=tuple(outcomes), invocation=invocation, refusal=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookOptions:
+    """`hook_id` None = every hook of the phase in order."""
+
+    phase: HookPhase
+    hook_id: str | None = None
+    dry_run: bool = False
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+    pack: PackReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HooksExecution:
+    """`sql_hash` is that of the only hook executed, None for several."""
+
+    report: HooksReport
+    invocation: RunInvocation
+    policy_snapshot_id: str
+    sql_hash: str | None
+    error: DponeError | None
+
+
+def execute_hooks(
+    path: Path,
+    options: HookOptions,
+    *,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> HooksExecution:
+    """Runs hooks outside a load. Raises ETLConfigurationError for a refusal; a failed hook is in the result."""
+    variables = environment_snapshot(environment)
+    ports = ports or RunProcessPorts()
+    invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
+    manifest = load_manifest(path, project_root=project_root(project_dir, variables))
+    configs = manifest.select(options.selector)
+    if len(configs) > 1:
+        raise ETLConfigurationError(
+            "the manifest has several processes", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
+        )
+    if options.pack is not None:
+        agreed_pack(options.pack, manifest)
+    planned = plan_process(configs[0])
+    hooks = chosen_hooks(planned, options.phase, options.hook_id)
+    run = HookRun(
+        planned=planned,
+        hooks=hooks,
+        resolver=ConnectionResolver(environment=variables, project_root=manifest.project_root, redactor=ports.redactor),
+        invocation=invocation,
+        environment=_surroundings(ports, variables),
+    )
+    steps: list[dict[str, object]] = [hook_json(hook, "planned") for hook in hooks]
+    error: DponeError | None = None
+    if not options.dry_run:
+        require_hook_connections(run)
+        require_tokens(planned.config, invocation.token_values)
+        steps, error = run.execute()
+    return HooksExecution(
+        report=HooksReport(
+            manifest=manifest.name,
+            process=planned.plan.process,
+            selector=options.selector,
+            phase=options.phase,
+            hook_id=options.hook_id,
+            status="planned" if options.dry_run else "succeeded" if error is None else "failed",
+            steps=tuple(steps),
+            retry=retry_of(hooks, error),
+        ),
+        invocation=invocation,
+        policy_snapshot_id=planned.snapshot.policy_snapshot_id,
+        sql_hash=_only_hash(hooks),
+        error=error,
+    )
+
+
+def _only_hash(hooks: tuple[HookDefinition, ...]) -> str | None:
+    return hooks[0].sql_hash if len(hooks) == 1 else None
+
+
+def find_evidence(
+    *, process: str | None, run_id: str | None, environment: Mapping[str, str] | None = None
+) -> FoundEvidence:
+    """The newest published run of a process, or of one run id. Raises DPONE_EVIDENCE_NOT_FOUND."""
+    return newest_evidence(evidence_root(environment_snapshot(environment)), process, run_id)
 
 
 def prepare_run(
@@ -215,17 +310,6 @@ def prepare_run(
     ]
 
 
-def agreed_pack(reference: PackReference, manifest: Manifest) -> Pack:
-    """The pack, if its fingerprint is the expected one and every file it lists hashes to what was reviewed."""
-    pack = load_pack_file(reference.path)
-    require_pack(pack, reference.fingerprint, manifest)
-    return pack
-
-
-def evidence_root(variables: Mapping[str, str]) -> Path:
-    return Path(variables.get("DPONE_EVIDENCE_DIR") or DEFAULT_EVIDENCE_DIRECTORY)
-
-
 def _hook_receipts(
     process: PlannedProcess,
     options: RunOptions,
@@ -238,10 +322,10 @@ def _hook_receipts(
     return verified_hook_receipts(process, invocation, pack_fingerprint, variables)
 
 
-def _environment(environment: Mapping[str, str] | None) -> Mapping[str, str]:
-    return dict(os.environ) if environment is None else environment
-
-
-def _project_root(project_dir: str | Path | None, variables: Mapping[str, str]) -> Path | None:
-    chosen = project_dir or variables.get("DPONE_PROJECT_DIR")
-    return Path(chosen) if chosen else None
+def _surroundings(ports: RunProcessPorts, variables: Mapping[str, str]) -> LoadEnvironment:
+    return LoadEnvironment(
+        clock=SystemClock(),
+        progress=ports.progress,
+        cancellation=ports.cancellation,
+        evidence=LocalEvidenceFiles(root=evidence_root(variables)),
+    )

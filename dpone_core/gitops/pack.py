@@ -80,8 +80,6 @@ def require_pack(pack: Pack, expected_fingerprint: str, manifest: Manifest) -> N
         return
     reviewed = {item.path: item.sha256 for item in pack.dependencies}
     found = {item.path: item.sha256 for item in present.dependencies}
-    differing = tuple(
-        sorted(path for path in reviewed.keys() | found.keys() if reviewed.get(path) != found.get(path))
-    )
+    differing = tuple(sorted(path for path in reviewed.keys() | found.keys() if reviewed.get(path) != found.get(path)))
     named = ", ".join(differing) if differing else "the quality policy"
     raise BundleMismatchError(f"the bundle differs from its pack: {named}", differing)

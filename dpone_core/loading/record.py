@@ -76,11 +76,21 @@ class LoadRecord:
         except BaseException as error:
             self._record_failure(step_id, phase, kind, started_at, opened, error)
             raise
-        self._finish(step_id, phase, kind, started_at, opened.status, opened.details, None)
+        self._add(step_id, phase, kind, opened.status, started_at, self.clock.utc_now(), opened.details)
 
-    def note(self, step_id: str, phase: str, kind: str, status: StepOutcome, details: dict[str, object]) -> None:
-        """A step without duration: something observed or decided."""
-        self._finish(step_id, phase, kind, self.clock.utc_now(), status, details, None)
+    def note(
+        self,
+        step_id: str,
+        phase: str,
+        kind: str,
+        status: StepOutcome,
+        details: dict[str, object],
+        *,
+        started_at: datetime | None = None,
+    ) -> None:
+        """Something observed or decided: at this moment, or since `started_at`."""
+        now = self.clock.utc_now()
+        self._add(step_id, phase, kind, status, started_at or now, now, details)
 
     def completed(
         self,
@@ -92,17 +102,7 @@ class LoadRecord:
         details: dict[str, object],
     ) -> None:
         """A step whose block ended earlier than it can be recorded, in the order the lifecycle prescribes."""
-        step = LoadStep(
-            step_id=step_id,
-            phase=phase,
-            kind=kind,
-            status=StepOutcome.SUCCEEDED,
-            started_at=started_at,
-            finished_at=finished_at,
-            details=details,
-        )
-        self.steps.append(step)
-        self._write(step)
+        self._add(step_id, phase, kind, StepOutcome.SUCCEEDED, started_at, finished_at, details)
 
     def decide(self, decision: RuntimeDecision) -> None:
         self.note(decision.decision_id, decision.phase, "runtime_decision", StepOutcome.SUCCEEDED, decision.as_json())
@@ -157,15 +157,15 @@ class LoadRecord:
         self.steps.append(step)
         self._write_quietly(step)
 
-    def _finish(
+    def _add(
         self,
         step_id: str,
         phase: str,
         kind: str,
-        started_at: datetime,
         status: StepOutcome,
+        started_at: datetime,
+        finished_at: datetime,
         details: dict[str, object],
-        error_code: str | None,
     ) -> None:
         step = LoadStep(
             step_id=step_id,
@@ -173,9 +173,8 @@ class LoadRecord:
             kind=kind,
             status=status,
             started_at=started_at,
-            finished_at=self.clock.utc_now(),
+            finished_at=finished_at,
             details=details,
-            error_code=error_code,
         )
         self.steps.append(step)
         self._write(step)

@@ -40,7 +40,8 @@ class LoadGovernanceFinalizationCoordinator:
     def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> PayloadLoad:
         """Raises whatever failed first; the context's position says on which side of the commit that was."""
         context, sink = self.context, self.context.sessions.sink
-        recorder = self._recorder(execution)
+        evidence = _SnapshotSteps(context=context)
+        recorder = self._recorder(execution, evidence)
         request = self._stage_request(payload)
         sink.target.preflight(request)
         execution.revalidate(context.config)
@@ -49,8 +50,8 @@ class LoadGovernanceFinalizationCoordinator:
             self._project_lineage(handle)
             receipt = self._judge(execution, handle, payload)
             recorder.validate(self._datasets(payload, handle))
-            recorder.capture(Side.SOURCE)
-            recorder.capture(Side.STAGED)
+            evidence.timed(recorder, Side.SOURCE)
+            evidence.timed(recorder, Side.STAGED)
             self._add_columns(payload)
             execution.revalidate(context.config)
             context.environment.cancellation.checkpoint()
@@ -61,20 +62,20 @@ class LoadGovernanceFinalizationCoordinator:
         started_at = context.environment.clock.utc_now()
         finalized = self._finalize(handle)  # ------------------------------------------- the target commit boundary
         finished_at = context.environment.clock.utc_now()
-        recorder.capture(Side.TARGET)
+        evidence.timed(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)
         metrics = recorder.run_metrics(finalized.inserted_rows)
         context.position.result = context.position.result.with_acceptance(metrics)
         return PayloadLoad(result=context.position.result, receipt=receipt)
 
-    def _recorder(self, execution: QualityGateExecution) -> AcceptanceMetricsRecorder:
+    def _recorder(self, execution: QualityGateExecution, evidence: _SnapshotSteps) -> AcceptanceMetricsRecorder:
         sessions = self.context.sessions
         return AcceptanceMetricsRecorder(
             policy=execution.snapshot.acceptance,
             load_path=LoadPath.STAGED,
             probes=SideProbes(source=sessions.source.metrics, sink=sessions.sink.metrics),
-            evidence=_SnapshotSteps(context=self.context),
+            evidence=evidence,
         )
 
     def _stage_request(self, payload: ExtractedPayload) -> StageRequest:
@@ -246,11 +247,16 @@ def lineage_columns(context: LoadContext) -> LineageColumns:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _SnapshotSteps:
-    """Acceptance snapshots as load steps, one per requested side."""
+    """Acceptance snapshots as load steps, one per requested side, with the time each capture took."""
 
     context: LoadContext
+    started_at: datetime | None = None
+
+    def timed(self, recorder: AcceptanceMetricsRecorder, side: Side) -> None:
+        self.started_at = self.context.environment.clock.utc_now()
+        recorder.capture(side)
 
     def record_snapshot(self, snapshot: AcceptanceMetricSnapshot, boundary: Boundary) -> None:
         side = snapshot.side.value
@@ -261,6 +267,7 @@ class _SnapshotSteps:
                 EVIDENCE_KIND,
                 StepOutcome.SUCCEEDED if snapshot.succeeded else StepOutcome.WARNING,
                 snapshot.as_json(),
+                started_at=self.started_at,
             )
         except EvidenceWriteError as error:
             raise EvidenceWriteError(error.message, code=f"{side}_acceptance_metric_evidence_failed") from error

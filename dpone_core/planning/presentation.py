@@ -10,6 +10,7 @@ from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 PLAN_KIND: Final = "dpone.plan.v1"
+PLAN_SET_KIND: Final = "dpone.plan_set.v1"
 
 
 def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, object]:

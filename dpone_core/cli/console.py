@@ -1,0 +1,73 @@
+"""stdout carries the result and nothing else; stderr carries logs. Everything that leaves is redacted first."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from typing import IO
+
+from dpone_core.evidence.outcome import failure_facts
+from dpone_core.evidence.redaction import Redactor
+
+
+@dataclass(slots=True, kw_only=True)
+class Console:
+    redactor: Redactor
+    json_only: bool = False
+
+    def result(self, text: str) -> None:
+        print(self.redactor.text(text), end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
+
+    def document(self, document: object) -> None:
+        """Exactly one JSON object."""
+        text = json.dumps(self.redactor.value(document), indent=2, ensure_ascii=False, allow_nan=False)
+        print(text, file=sys.stdout, flush=True)
+
+    def failure(self, error: BaseException) -> None:
+        """A failure that produced no report of its own: one object or one line on stdout, as the format asks."""
+        facts = failure_facts(error)
+        if self.json_only:
+            self.document(
+                {
+                    "schema": "dpone.error.v1",
+                    "code": facts.code,
+                    "severity": "error",
+                    "message": facts.message,
+                    "fix": facts.fix,
+                }
+            )
+            return
+        self.result(facts.line + (f"\n  fix: {facts.fix}" if facts.fix else ""))
+
+    def note(self, text: str) -> None:
+        print(self.redactor.text(text), file=sys.stderr, flush=True)
+
+
+class _OneLine(logging.Formatter):
+    """One record, one line, redacted; a traceback is reduced to the exception's type."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+        self.converter = time.gmtime
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text, record.stack_info = None, None
+        failure = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+        record.exc_info = None
+        line = super().format(record).replace("\r", " ").replace("\n", " ")
+        return self._redactor.text(f"{line} ({failure})" if failure else line)
+
+
+def log_to(stream: IO[str], redactor: Redactor, level: str) -> None:
+    """Sends dpone's own records to `stream`; other libraries' logging is left alone."""
+    logger = logging.getLogger("dpone")
+    logger.handlers.clear()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_OneLine(redactor))
+    logger.addHandler(handler)
+    logger.setLevel(level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO")
+    logger.propagate = False

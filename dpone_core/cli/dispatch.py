@@ -1,0 +1,250 @@
+"""Argument parsing and the frame around every command: signals, redaction, the receipt of every exit."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NoReturn, TypeAlias, cast
+
+from dpone_core.cli.console import Console
+from dpone_core.cli.step import StepFacts, write_receipt
+from dpone_core.errors import DponeError, ExitClass
+from dpone_core.evidence.outcome import failure_facts
+from dpone_core.evidence.redaction import Redactor
+from dpone_core.version import __version__
+from dpone_core.wiring.process import SignalCancellation, SystemClock
+
+USAGE_CODE: Final = "DPONE_USAGE"
+
+
+class UsageError(DponeError):
+    """The command line cannot be understood; nothing was read and nothing ran."""
+
+    code = USAGE_CODE
+    exit_class = ExitClass.REFUSED
+
+
+@dataclass(slots=True, kw_only=True)
+class CommandContext:
+    """What a command works with; it fills `facts` as it learns what its receipt must say."""
+
+    arguments: argparse.Namespace
+    console: Console
+    redactor: Redactor
+    cancellation: SignalCancellation
+    clock: SystemClock
+    facts: StepFacts = field(default_factory=StepFacts)
+
+
+Command = Callable[[CommandContext], int]
+_Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, fix=f"run: {self.prog} --help")
+
+
+def dispatch(argv: Sequence[str]) -> int:
+    """Runs one command line; every exit but --help leaves the receipt that --receipt-path asks for."""
+    clock = SystemClock()
+    redactor = Redactor()
+    console = Console(redactor=redactor)
+    started_at = clock.utc_now()
+    facts = StepFacts()
+    cancellation = SignalCancellation()
+    receipt_path = option_value(argv, "--receipt-path")
+    error: BaseException | None = None
+    exit_code = int(ExitClass.EXECUTED)
+    try:
+        with cancellation.installed():
+            arguments = build_parser().parse_args(list(argv))
+            context = CommandContext(
+                arguments=arguments,
+                console=console,
+                redactor=redactor,
+                cancellation=cancellation,
+                clock=clock,
+                facts=facts,
+            )
+            exit_code = _command(arguments.command_module)(context)
+    except SystemExit as stop:  # --help and --version print and leave
+        return int(stop.code or 0)
+    except BaseException as caught:  # noqa: BLE001 - the edge: every failure becomes an exit code and a receipt
+        error = caught
+        exit_code = failure_facts(caught).exit_code
+        console.failure(caught)
+    if receipt_path is not None:
+        exit_code = _leave_receipt(receipt_path, facts, exit_code, error, (started_at, clock.utc_now()), console)
+    return exit_code
+
+
+def _leave_receipt(
+    path: str,
+    facts: StepFacts,
+    exit_code: int,
+    error: BaseException | None,
+    times: tuple[datetime, datetime],
+    console: Console,
+) -> int:
+    """A step whose receipt cannot be written is not successful, whatever it did."""
+    try:
+        write_receipt(path, facts, exit_code, error, times)
+    except DponeError as failure:
+        console.failure(failure)
+        return exit_code or int(ExitClass.EXECUTED)
+    return exit_code
+
+
+def option_value(argv: Sequence[str], option: str) -> str | None:
+    """The value of an option in an unparsed command line, so that a usage error can still leave its receipt."""
+    for index, argument in enumerate(argv):
+        if argument == option and index + 1 < len(argv):
+            return argv[index + 1]
+        if argument.startswith(f"{option}="):
+            return argument.partition("=")[2]
+    return None
+
+
+def _command(module: str) -> Command:
+    return cast(Command, importlib.import_module(f"dpone_core.cli.{module}").execute)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Every command and option; the reference page is generated from it."""
+    parser = _Parser(prog="dpone", description="Declarative data loading that cannot lie.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"dpone {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_check(commands)
+    _add_plan(commands)
+    _add_run(commands)
+    _add_hooks(commands)
+    _add_gitops(commands)
+    _add_schema(commands)
+    _add_report(commands)
+    return parser
+
+
+def _new(commands: _Commands, name: str, module: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    parser.set_defaults(command_module=module)
+    return parser
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project-dir", metavar="DIR", help="root that bounds every file that is read")
+
+
+def _add_check(commands: _Commands) -> None:
+    parser = _new(commands, "check", "check", "Validate manifests without any connection.")
+    parser.add_argument("manifests", nargs="+", metavar="PATH")
+    parser.add_argument("--format", choices=("text", "json", "github", "sarif"), default="text")
+    _add_project(parser)
+
+
+def _add_plan(commands: _Commands) -> None:
+    parser = _new(commands, "plan", "plan", "Show what a run would do; needs no connection.")
+    parser.add_argument("manifest", metavar="PATH")
+    parser.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+    parser.add_argument("--format", choices=("text", "json", "md"), default="text")
+    _add_project(parser)
+
+
+def _add_identity(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+    parser.add_argument("--run-id", metavar="ID", help="the operation; kept on retry (DPONE_DAG_RUN_ID)")
+    parser.add_argument("--dag-id", metavar="ID", help="the scheduler's DAG (DPONE_DAG_ID)")
+    parser.add_argument("--execution-date", metavar="TIME", help="ISO 8601 logical date (DPONE_LOGICAL_DATE)")
+    parser.add_argument("--interval-start", metavar="TIME", help="ISO 8601, inclusive (DPONE_INTERVAL_START)")
+    parser.add_argument("--interval-end", metavar="TIME", help="ISO 8601, exclusive (DPONE_INTERVAL_END)")
+    parser.add_argument("--repair-authority-ref", metavar="REF", help="who allowed a repair run")
+
+
+def _add_pack(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    parser.add_argument("--pack", metavar="FILE", required=required, help="refuse unless the bundle matches this pack")
+    parser.add_argument(
+        "--pack-fingerprint", metavar="SHA256", required=required, help="the fingerprint the run-spec was compiled with"
+    )
+
+
+def _add_receipt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--receipt-path", metavar="FILE", help="write the step receipt here, whatever happens")
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = _new(commands, "run", "run", "Run a manifest: extract, stage, gate, accept, publish, evidence, state.")
+    parser.add_argument("manifest", metavar="PATH")
+    _add_identity(parser)
+    parser.add_argument("--retry-attempts", type=int, default=0, metavar="N", help="repeats where a retry is safe")
+    parser.add_argument("--retry-backoff-seconds", type=float, default=0.0, metavar="S")
+    parser.add_argument(
+        "--separate-hooks",
+        choices=("inline", "receipts"),
+        default="inline",
+        help="receipts: hooks with a task of their own are taken from DPONE_STEP_RECEIPTS, never run",
+    )
+    parser.add_argument("--keep-going", action="store_true", help="go on with the next process after a failure")
+    parser.add_argument("--progress", choices=("auto", "log", "none"), default="auto")
+    parser.add_argument("--format", choices=("text", "json", "md"), default="text")
+    _add_pack(parser)
+    _add_receipt(parser)
+    _add_project(parser)
+
+
+def _add_hooks(commands: _Commands) -> None:
+    parser = commands.add_parser("hooks", help="Plan or execute hooks.", allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    execute = _new(actions, "execute", "hooks_execute", "Execute the hooks of one phase, or one of them.")
+    execute.add_argument("manifest", metavar="PATH")
+    execute.add_argument("--phase", choices=("pre_hook", "post_hook"), required=True)
+    execute.add_argument("--hook-id", metavar="ID", help="one hook of the phase")
+    execute.add_argument("--dry-run", action="store_true", help="show what would run; needs no connection")
+    execute.add_argument("--format", choices=("text", "json"), default="text")
+    execute.add_argument("--output", metavar="FILE", help="also write the JSON result here")
+    _add_identity(execute)
+    _add_pack(execute)
+    _add_receipt(execute)
+    _add_project(execute)
+
+
+def _add_gitops(commands: _Commands) -> None:
+    parser = commands.add_parser("gitops", help="Packs, run-specs, verification.", allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    pack = _new(actions, "pack", "gitops_pack", "Hash everything a manifest opens into one pack.")
+    pack.add_argument("manifest", metavar="PATH")
+    pack.add_argument("--output", metavar="FILE", help="write the pack here instead of stdout")
+    pack.add_argument("--check", action="store_true", help="with --output: fail if the file is not up to date")
+    _add_project(pack)
+    verify = _new(actions, "verify", "gitops_verify", "Refuse unless manifest, SQL files and policy match the pack.")
+    verify.add_argument("manifest", metavar="PATH", nargs="?", help="the pack's own manifest unless given")
+    verify.add_argument("--format", choices=("text", "json"), default="text")
+    _add_pack(verify, required=True)
+    _add_receipt(verify)
+    _add_project(verify)
+    airflow = actions.add_parser("airflow", help="Artifacts for Airflow.", allow_abbrev=False)
+    artifacts = airflow.add_subparsers(dest="artifact", required=True, metavar="ARTIFACT", parser_class=_Parser)
+    spec = _new(artifacts, "run-spec", "gitops_run_spec", "Compile one process into a run-spec.")
+    spec.add_argument("manifest", metavar="PATH")
+    spec.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+    spec.add_argument("--pack", metavar="FILE", required=True, help="the reviewed pack of this manifest")
+    spec.add_argument("--platform", metavar="FILE", required=True, help="image, secrets and limits")
+    spec.add_argument("--output", metavar="FILE", help="write the run-spec here instead of stdout")
+    spec.add_argument("--check", action="store_true", help="with --output: fail if the file is not up to date")
+    _add_project(spec)
+
+
+def _add_schema(commands: _Commands) -> None:
+    parser = commands.add_parser("schema", help="JSON Schemas of the documents people write.", allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    show = _new(actions, "print", "schema_print", "Print the JSON Schema of one document kind.")
+    show.add_argument("kind", choices=("dpone.flow.v1", "dpone.batch.v1"))
+
+
+def _add_report(commands: _Commands) -> None:
+    parser = _new(commands, "report", "report", "Show the evidence of a run.")
+    parser.add_argument("--process", metavar="NAME", help="the newest run of this process unless --run-id is given")
+    parser.add_argument("--run-id", metavar="ID")
+    parser.add_argument("--format", choices=("md", "json"), default="md")

@@ -1,0 +1,33 @@
+"""`dpone gitops verify`: the early, visible instance of the check that every step makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpone_core.cli.dispatch import CommandContext
+from dpone_core.cli.run import step_identity
+from dpone_core.contracts.step_receipt import StepIdentity
+from dpone_core.invocation import RunArguments
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.wiring.bundles import PackReference, verify_bundle
+
+
+def execute(context: CommandContext) -> int:
+    arguments = context.arguments
+    context.console.json_only = arguments.format == "json"
+    fingerprint = arguments.pack_fingerprint
+    context.facts.identity = StepIdentity(kind=StepKind.BUNDLE_VERIFY, pack_fingerprint=fingerprint)
+    verification = verify_bundle(
+        PackReference(path=Path(arguments.pack), fingerprint=fingerprint),
+        manifest=Path(arguments.manifest) if arguments.manifest else None,
+        arguments=RunArguments(),
+        project_dir=arguments.project_dir,
+        learned=lambda invocation: setattr(
+            context.facts, "identity", step_identity(StepKind.BUNDLE_VERIFY, invocation, fingerprint)
+        ),
+    )
+    if arguments.format == "json":
+        context.console.document(verification.as_json())
+    else:
+        context.console.result(f"verified  {verification.files} files  {fingerprint}")
+    return 0

@@ -1,0 +1,176 @@
+"""`dpone run PATH`"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from dpone_core.api import RunExecution, RunOptions, RunProcessPorts, execute_run
+from dpone_core.cli.console import log_to
+from dpone_core.cli.dispatch import CommandContext, UsageError
+from dpone_core.cli.step import StepFacts
+from dpone_core.contracts.step_receipt import EvidenceReference, StepIdentity
+from dpone_core.evidence.markdown import run_markdown
+from dpone_core.evidence.outcome import RunReport, RunSetReport, failure_facts
+from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.invocation import RunArguments, RunInvocation
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.ports.progress import Progress
+from dpone_core.wiring.bundles import PackReference
+from dpone_core.wiring.process import LoggedProgress, SilentProgress
+from dpone_core.wiring.runs import RetryPolicy
+
+
+def execute(context: CommandContext) -> int:
+    arguments = context.arguments
+    context.console.json_only = arguments.format == "json"
+    log_to(sys.stderr, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
+    context.facts.identity = StepIdentity(
+        kind=StepKind.LOAD, step_id=os.environ.get("DPONE_STEP_ID") or None, pack_fingerprint=arguments.pack_fingerprint
+    )
+    execution = execute_run(
+        Path(arguments.manifest),
+        options_of(arguments),
+        project_dir=arguments.project_dir,
+        ports=RunProcessPorts(
+            progress=progress_of(arguments), cancellation=context.cancellation, redactor=context.redactor
+        ),
+    )
+    learn(context.facts, execution, arguments.pack_fingerprint)
+    _render(context, execution)
+    return execution.report.exit_code
+
+
+def options_of(arguments: argparse.Namespace) -> RunOptions:
+    if arguments.retry_attempts < 0 or arguments.retry_backoff_seconds < 0:
+        raise UsageError("--retry-attempts and --retry-backoff-seconds cannot be negative")
+    return RunOptions(
+        selector=arguments.selector,
+        arguments=run_arguments(arguments),
+        retry=RetryPolicy(retry_attempts=arguments.retry_attempts, backoff_seconds=arguments.retry_backoff_seconds),
+        separate_hooks=arguments.separate_hooks,
+        keep_going=arguments.keep_going,
+        pack=pack_reference(arguments),
+        single_process=arguments.receipt_path is not None,
+    )
+
+
+def run_arguments(arguments: argparse.Namespace) -> RunArguments:
+    return RunArguments(
+        run_id=arguments.run_id,
+        dag_id=arguments.dag_id,
+        execution_date=arguments.execution_date,
+        interval_start=arguments.interval_start,
+        interval_end=arguments.interval_end,
+        repair_authority_ref=arguments.repair_authority_ref,
+    )
+
+
+def pack_reference(arguments: argparse.Namespace) -> PackReference | None:
+    if (arguments.pack is None) != (arguments.pack_fingerprint is None):
+        raise UsageError("--pack and --pack-fingerprint belong together")
+    if arguments.pack is None:
+        return None
+    return PackReference(path=Path(arguments.pack), fingerprint=arguments.pack_fingerprint)
+
+
+def progress_of(arguments: argparse.Namespace) -> Progress:
+    return SilentProgress() if arguments.progress == "none" else LoggedProgress(label="run")
+
+
+def step_identity(
+    kind: StepKind, invocation: RunInvocation | None, pack_fingerprint: str | None, **known: str | None
+) -> StepIdentity:
+    """Ids as the scheduler gave them; outside Airflow most are unknown and stay null."""
+    if invocation is None:
+        return StepIdentity(kind=kind, pack_fingerprint=pack_fingerprint)
+    return StepIdentity(
+        kind=kind,
+        step_id=invocation.step_id,
+        process=known.get("process"),
+        dag_id=invocation.dag_id,
+        dag_run_id=invocation.dag_run_id,
+        run_id=invocation.run_id,
+        load_id=known.get("load_id"),
+        try_number=invocation.try_number,
+        map_index=invocation.map_index,
+        run_spec_fingerprint=invocation.run_spec_fingerprint,
+        pack_fingerprint=pack_fingerprint,
+        policy_snapshot_id=known.get("policy_snapshot_id"),
+        sql_hash=known.get("sql_hash"),
+    )
+
+
+def learn(facts: StepFacts, execution: RunExecution, pack_fingerprint: str | None) -> None:
+    """What the receipt says of a run: the refusal, or the only process's outcome."""
+    facts.identity = step_identity(StepKind.LOAD, execution.invocation, pack_fingerprint)
+    error = execution.refusal
+    if error is not None:
+        failure = failure_facts(error)
+        facts.error_code, facts.error_line = failure.code, failure.line
+        return
+    outcome = execution.outcomes[-1]
+    load = outcome.report.outcome
+    assert load is not None  # an executed run always has an outcome
+    planned = outcome.prepared.planned
+    facts.identity = step_identity(
+        StepKind.LOAD,
+        execution.invocation,
+        pack_fingerprint,
+        process=planned.plan.process,
+        load_id=load.identity.load_id,
+        policy_snapshot_id=planned.snapshot.policy_snapshot_id,
+    )
+    facts.outcome = load
+    if outcome.evidence is not None:
+        facts.evidence = EvidenceReference(path=outcome.evidence.path, sha256=outcome.evidence.sha256)
+    if load.failure is not None:
+        facts.error_code, facts.error_line = load.failure.code, load.failure.line
+
+
+def _render(context: CommandContext, execution: RunExecution) -> None:
+    report = execution.report
+    if context.arguments.format == "json":
+        context.console.document(report.as_json())
+        return
+    reports = report.runs if isinstance(report, RunSetReport) else (report,)
+    plans: list[LoadPlan | None] = [outcome.prepared.planned.plan for outcome in execution.outcomes]
+    plans = plans or [None] * len(reports)
+    if context.arguments.format == "md":
+        context.console.result("\n".join(run_markdown(run, plan) for run, plan in zip(reports, plans, strict=True)))
+        return
+    evidence = [outcome.evidence.path if outcome.evidence else None for outcome in execution.outcomes]
+    for index, run in enumerate(reports):
+        context.console.result(run_text(run, evidence[index] if index < len(evidence) else None))
+
+
+def run_text(report: RunReport, evidence_path: str | None) -> str:
+    """A verdict, the rows, and after a failure what is true and what to do."""
+    facts, outcome = report.facts, report.outcome
+    if outcome is None:
+        assert report.refusal is not None
+        lines = [f"refused   {facts.manifest}", f"  {report.refusal.line}"]
+        lines += [f"  {problem['code']} {problem['path']}: {problem['message']}" for problem in report.problems[1:]]
+        return "\n".join(lines + ([f"  fix: {report.refusal.fix}"] if report.refusal.fix else []))
+    result, counts = outcome.result, outcome.gate_counts
+    verdict = "succeeded" if outcome.passed else "failed"
+    lines = [
+        f"{verdict:9} {facts.process}  run {facts.run_id}",
+        f"  rows      extracted {_count(result.extracted_rows)}, staged {_count(result.staged_rows)}, "
+        f"inserted {_count(result.inserted_rows)}, target {_count(result.final_rows)}",
+        f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned",
+    ]
+    if outcome.failure is not None:
+        lines.append(f"  error     {outcome.failure.line}")
+        lines += [f"  recovery  {sentence}" for sentence in recovery_advice(outcome)]
+    lines += [f"  warning   {warning}" for warning in outcome.warnings]
+    if evidence_path is not None:
+        lines.append(f"  evidence  {os.environ.get('DPONE_EVIDENCE_DIR') or '.dpone'}/{evidence_path}")
+    return "\n".join(lines)
+
+
+def _count(rows: int | None) -> str:
+    return "unknown" if rows is None else f"{rows:,}"

@@ -1,0 +1,128 @@
+"""Bundles: pack what a manifest opens, verify it, compile one process into its run-spec."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dpone_core.contracts.pack import Pack
+from dpone_core.contracts.run_spec import RunSpec
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
+from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, read_platform
+from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
+from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
+from dpone_core.resources import read_file_bounded
+from dpone_core.wiring.preparation import plan_process
+from dpone_core.wiring.project import environment_snapshot, project_root
+
+MAX_PLATFORM_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackReference:
+    """The pack this step must agree with; `fingerprint` is the one the run-spec was compiled with."""
+
+    path: Path
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleVerification:
+    """The bundle agrees with its pack; `files` counts what was hashed."""
+
+    pack: Pack
+    files: int
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kind": "dpone.gitops.verify.v1",
+            "passed": True,
+            "pack_fingerprint": self.pack.pack_fingerprint,
+            "files": self.files,
+        }
+
+
+def verify_bundle(
+    reference: PackReference,
+    *,
+    manifest: Path | None = None,
+    arguments: RunArguments | None = None,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    learned: Callable[[RunInvocation], None] = lambda invocation: None,
+) -> BundleVerification:
+    """Raises BundleMismatchError or ManifestInvalidError; `learned` hears the identity before anything can fail."""
+    variables = environment_snapshot(environment)
+    learned(resolve_invocation(arguments or RunArguments(), variables, f"manual-{uuid.uuid4().hex}"))
+    root = project_root(project_dir, variables)
+    pack = load_pack_file(reference.path)
+    path = manifest or (root or Path()) / pack.manifest
+    require_pack(pack, reference.fingerprint, load_manifest(path, project_root=root))
+    return BundleVerification(pack=pack, files=len(pack.dependencies))
+
+
+def pack_manifest(
+    path: Path, *, environment: Mapping[str, str] | None = None, project_dir: str | Path | None = None
+) -> Pack:
+    """The pack of a valid manifest as it lies on disk."""
+    return pack_of(load_manifest(path, project_root=project_root(project_dir, environment_snapshot(environment))))
+
+
+def compile_manifest(
+    path: Path,
+    *,
+    pack_file: Path,
+    platform_file: Path,
+    selector: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+) -> RunSpec:
+    """The run-spec of one process. Raises ETLConfigurationError when the pack is stale or a secret is unmapped."""
+    manifest = load_manifest(path, project_root=project_root(project_dir, environment_snapshot(environment)))
+    configs = manifest.select(selector)
+    if len(configs) > 1:
+        raise ETLConfigurationError(
+            "one run-spec is of one process", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
+        )
+    pack = load_pack_file(pack_file)
+    require_pack(pack, pack.pack_fingerprint, manifest)
+    planned = plan_process(configs[0])
+    return compile_run_spec(
+        CompileRequest(
+            config=planned.config,
+            plan=planned.plan,
+            policy_snapshot_id=planned.snapshot.policy_snapshot_id,
+            pack=pack,
+            pack_path=_inside(pack_file, manifest.project_root),
+            platform=read_platform(_bounded(platform_file), display_name(platform_file)),
+            sole_process=len(manifest.processes) == 1,
+        )
+    )
+
+
+def agreed_pack(reference: PackReference, manifest: Manifest) -> Pack:
+    """The pack, if its fingerprint is the expected one and every file it lists hashes to what was reviewed."""
+    pack = load_pack_file(reference.path)
+    require_pack(pack, reference.fingerprint, manifest)
+    return pack
+
+
+def _inside(path: Path, root: Path) -> str:
+    """POSIX path below the bundle root. Raises ETLConfigurationError for a file outside it."""
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        raise ETLConfigurationError(
+            "the pack lies outside the project", code="DPONE_PACK_OUTSIDE_PROJECT", fix="write it below --project-dir"
+        ) from None
+
+
+def _bounded(path: Path) -> bytes:
+    try:
+        return read_file_bounded(path, MAX_PLATFORM_BYTES)
+    except OSError:
+        raise ETLConfigurationError(f"'{display_name(path)}' cannot be read", code="DPONE_PLATFORM_NOT_FOUND") from None

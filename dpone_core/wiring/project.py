@@ -1,0 +1,25 @@
+"""What a process starts from: one environment snapshot, the project root, the evidence directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+DEFAULT_EVIDENCE_DIRECTORY: Final = ".dpone"
+
+
+def environment_snapshot(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The given mapping, else a copy of this process's environment."""
+    return dict(os.environ) if environment is None else environment
+
+
+def project_root(project_dir: str | Path | None, environment: Mapping[str, str]) -> Path | None:
+    """The explicit root, else DPONE_PROJECT_DIR, else None: found from the manifest."""
+    chosen = project_dir or environment.get("DPONE_PROJECT_DIR")
+    return Path(chosen) if chosen else None
+
+
+def evidence_root(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("DPONE_EVIDENCE_DIR") or DEFAULT_EVIDENCE_DIRECTORY)
