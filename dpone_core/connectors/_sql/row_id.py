@@ -8,14 +8,10 @@ reproduce are supported; the others are refused with a reason, never approximate
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Final, Protocol
-from uuid import UUID
 
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.sink import LineageColumns
@@ -100,19 +96,6 @@ def row_id_expression(lineage: LineageColumns, schema: TableSchema, dialect: Row
     return dialect.sha256_hex(dialect.concat(tuple(parts)))
 
 
-def row_id_of(lineage: LineageColumns, key: Mapping[str, object]) -> str:
-    """The reference in Python: what every engine's expression must equal for this key."""
-    document = {
-        "key": dict(key),
-        "source_schema": lineage.source_schema,
-        "source_table": lineage.source_table,
-        "source_type": lineage.source_type,
-    }
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    foreign = {name: kind for name, value in key.items() if (kind := _foreign_type(value)) is not None}
-    return hashlib.sha256((text + _marker_of(foreign)).encode("utf-8")).hexdigest()
-
-
 def _json_value(column: Column, dialect: RowIdDialect) -> str:
     text = dialect.plain_text(column)
     if column.type.kind is ColumnKind.STRING:
@@ -142,9 +125,3 @@ def _marker_of(foreign: Mapping[str, str]) -> str:
         return ""
     entries = sorted(({"path": f"key.{name}", "python_type": kind} for name, kind in foreign.items()), key=str)
     return "\x1e" + json.dumps(entries, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _foreign_type(value: object) -> str | None:
-    if isinstance(value, (datetime, date, Decimal, UUID)):
-        return f"{type(value).__module__}.{type(value).__qualname__}"
-    return None

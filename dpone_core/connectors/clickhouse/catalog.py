@@ -50,6 +50,16 @@ def schema_of(session: Session, table: TableName) -> TableSchema | None:
     return TableSchema(columns=tuple(column_of(*map(str, row)) for row in rows)) if rows else None
 
 
+def defaulted_columns_of(session: Session, table: TableName) -> tuple[str, ...]:
+    """Columns with a DEFAULT expression."""
+    rows = session.rows(
+        "SELECT name FROM system.columns WHERE database = {database:String} AND table = {name:String}"
+        " AND default_kind = 'DEFAULT' ORDER BY position",
+        {"database": table.schema or "", "name": table.name},
+    )
+    return tuple(str(row[0]) for row in rows)
+
+
 def count_of(session: Session, table: TableName) -> int:
     return int(session.rows(f"SELECT count() FROM {qualified(table)}")[0][0])
 

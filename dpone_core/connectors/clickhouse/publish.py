@@ -18,7 +18,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, StagedHandle
 
-from .catalog import TableFacts, artifact_of, count_of, facts_of, partitions_of
+from .catalog import TableFacts, artifact_of, count_of, defaulted_columns_of, facts_of, partitions_of
 from .ddl import WINDOW_SETTING, Ddl
 from .lineage import lineage_names
 from .session import Session, answer_is_lost
@@ -79,8 +79,9 @@ class _Publication:
     def _prepare(self, facts: TableFacts | None) -> None:
         """Touches staging only, and may run twice."""
         names = lineage_names(self._handle.request.lineage)
-        if names:
-            self._run(self._ddl.remove_defaults(self._staged, names))
+        with_default = [name for name in defaulted_columns_of(self._session, self._staged) if name in names]
+        if with_default:
+            self._run(self._ddl.remove_defaults(self._staged, with_default))
         if WINDOW_SETTING not in (facts.definition if facts else ""):
             self._run(self._ddl.reset_window(self._staged))
         comment = comment_with_marker(facts.comment if facts else "", self._marker)

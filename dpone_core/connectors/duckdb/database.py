@@ -1,0 +1,84 @@
+"""One DuckDB file: a cursor per thread, transactions as blocks, errors as ours."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.load_config import TableName
+
+from .descriptor import MEMORY_LIMIT_BYTES
+
+DEFAULT_SCHEMA = "main"
+
+
+class Database:
+    """The file is opened by the constructor and belongs to this process until `close`."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._connection = duckdb.connect(path, config={"memory_limit": f"{MEMORY_LIMIT_BYTES}B"})
+            self._connection.execute("SET TimeZone = 'UTC'")
+        except duckdb.IOException as error:
+            if "lock" in str(error).lower():
+                raise ConnectorError(
+                    "the DuckDB file is in use by a process that does not take dpone's lock",
+                    code="embedded_directory_locked",
+                ) from error
+            raise foreign_error(error, "the DuckDB file could not be opened", "sink_unreachable") from error
+        except duckdb.Error as error:
+            raise foreign_error(error, "the DuckDB file could not be opened", "sink_unreachable") from error
+        self._local = threading.local()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        found: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)
+        if found is None:
+            found = self.new_cursor()
+            self._local.cursor = found
+        return found
+
+    def new_cursor(self) -> duckdb.DuckDBPyConnection:
+        cursor = self._connection.cursor()
+        cursor.execute("SET TimeZone = 'UTC'")
+        return cursor
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self.cursor().execute(sql, list(parameters)).fetchall()
+        except duckdb.Error as error:
+            raise foreign_error(error, "DuckDB did not answer a query", "sink_query_failed") from error
+
+    @contextmanager
+    def transaction(self, *, code: str, message: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Commits at the end of the block, rolls back on any error; nested transactions do not exist."""
+        cursor = self.cursor()
+        try:
+            cursor.execute("BEGIN TRANSACTION")
+            try:
+                yield cursor
+            except BaseException:
+                cursor.execute("ROLLBACK")
+                raise
+            cursor.execute("COMMIT")
+        except ETLExecutionError:
+            raise
+        except duckdb.Error as error:
+            raise foreign_error(error, message, code) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def resolve(table: TableName) -> TableName:
+    return TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
+
+
+def qualified(table: TableName) -> str:
+    return f"{quote_ansi(table.schema or DEFAULT_SCHEMA)}.{quote_ansi(table.name)}"

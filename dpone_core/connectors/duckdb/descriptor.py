@@ -1,0 +1,41 @@
+"""What the DuckDB sink promises, as plain data for planning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits
+from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
+
+MEMORY_LIMIT_BYTES: Final = 2 * 1024**3
+
+DESCRIPTOR: Final = ConnectorDescriptor(
+    type=ConnectorType.DUCKDB,
+    sql_dialect="duckdb",
+    extra="duckdb",
+    sink=SinkTraits(
+        load_path=LoadPath.STAGED,
+        finalisers=(
+            Finaliser(
+                strategy=StrategyMode.FULL_REFRESH,
+                name="swap_in_transaction",
+                atomic_for="whole target: one transaction",
+                delivery="exactly once: the load marker is written in the same transaction",
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=("no constraint or index on the target",),
+            ),
+            Finaliser(
+                strategy=StrategyMode.INCREMENTAL_APPEND,
+                name="insert_in_transaction",
+                atomic_for="whole load: one transaction",
+                delivery="exactly once: the load marker is written in the same transaction",
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+            ),
+        ),
+        metric_probe=True,
+        control_tables=True,
+        identifier_limit_bytes=206,
+        memory_limit_bytes=MEMORY_LIMIT_BYTES,
+        default_schema="main",
+    ),
+)

@@ -1,0 +1,215 @@
+"""Run-scoped staging on DuckDB: filled by one streaming insert in one transaction, published in another."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, nullcontext
+
+import duckdb
+import pyarrow as pa
+
+from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
+from dpone_core.connectors._sql.artifacts import STAGING, comment_with_marker, load_marker
+from dpone_core.connectors._sql.schema_rules import check_payload
+from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.model.lineage import ROW_ID, lineage_schema
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import ColumnKind, TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
+
+from .catalog import artifact_of, comment_of, count_of, schema_of
+from .database import Database, qualified, resolve
+from .lineage import constant_expression, lineage_expressions
+from .types import column_definition, stored_schema
+
+
+class DuckDbStaging:
+    """StagedLoadPort of one DuckDB file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
+        with closing(batches) if isinstance(batches, Generator) else nullcontext():
+            check_payload(request)
+            staged = artifact_of(request, STAGING)
+            stored = self._stored(request)
+            rows = _PayloadRows(request.schema, stored, batches)
+            with self._database.transaction(
+                code="staged_value_refused", message="DuckDB did not take the staged rows"
+            ) as cursor:
+                for schema in dict.fromkeys((staged.schema, resolve(request.target).schema)):
+                    cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema or '')}")
+                self._fill(cursor, request, staged, stored, rows)
+                found = count_of(self._database, staged)
+                if found != rows.sent:
+                    raise ConnectorError(
+                        f"{rows.sent} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
+                    )
+        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
+
+    def project_lineage(self, handle: StagedHandle) -> LineageProjection:
+        lineage = handle.request.lineage
+        conditions = {
+            name: f"{quote_ansi(name)} = {constant_expression(name, text)}" for name, text in lineage.constants.items()
+        }
+        if lineage.row_id_columns:
+            conditions[ROW_ID] = f"regexp_full_match({quote_ansi(ROW_ID)}, '[0-9a-f]{{64}}')"
+        if not conditions:
+            return LineageProjection(columns=(), rows=0)
+        counts = [f"count(*) FILTER ({condition})" for condition in conditions.values()]
+        whole = f"count(*) FILTER ({' AND '.join(conditions.values())})"
+        row = self._database.rows(f"SELECT count(*), {whole}, {', '.join(counts)} FROM {qualified(handle.table)}")[0]
+        held = tuple(name for name, count in zip(conditions, row[2:], strict=True) if count == row[0])
+        return LineageProjection(columns=held, rows=int(row[1]))
+
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        """One transaction; its own marker says whether it happened, also to a second call."""
+        target = resolve(handle.request.target)
+        marker = load_marker(handle.request.identity)
+        comment = comment_of(self._database, target)
+        if comment is not None and marker in comment:
+            return self._result("already_published", handle, target)
+        finaliser, statements = self._publication(handle, target, exists=comment is not None)
+        statements.append(
+            f"COMMENT ON TABLE {qualified(target)} IS {literal_ansi(comment_with_marker(comment or '', marker))}"
+        )
+        try:
+            with self._database.transaction(
+                code="finaliser_refused", message="DuckDB refused to publish; the target is as it was"
+            ) as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        except ConnectorError as error:
+            self._settle(error, target, marker)
+        return self._result(finaliser, handle, target)
+
+    def cleanup(self, handle: StagedHandle) -> None:
+        with self._database.transaction(
+            code="staged_cleanup_failed", message="a table of this load was not dropped"
+        ) as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {qualified(artifact_of(handle.request, STAGING))}")
+
+    def _stored(self, request: StageRequest) -> TableSchema:
+        """Payload columns as staging holds them: the target's types when rows are appended to it."""
+        existing = schema_of(self._database, resolve(request.target))
+        if existing is None or request.strategy is StrategyMode.FULL_REFRESH:
+            return stored_schema(request.schema)
+        columns = []
+        for name in request.schema.names:
+            column = existing.find(name)
+            if column is None:
+                raise ConnectorError(f"the target has no column {name!r}", code="physical_design_mismatch")
+            columns.append(column)
+        return TableSchema(columns=tuple(columns))
+
+    def _fill(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        request: StageRequest,
+        staged: TableName,
+        stored: TableSchema,
+        rows: _PayloadRows,
+    ) -> None:
+        expressions = lineage_expressions(stored, request.lineage)
+        columns = (*stored.columns, *lineage_schema(expressions).columns)
+        definitions = ", ".join(column_definition(column) for column in columns)
+        cursor.execute(f"DROP TABLE IF EXISTS {qualified(staged)}")
+        cursor.execute(f"CREATE TABLE {qualified(staged)} ({definitions})")
+        selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
+        cursor.register("dpone_payload", rows.reader())
+        try:
+            cursor.execute(f"INSERT INTO {qualified(staged)} SELECT {selected} FROM dpone_payload")
+        except duckdb.Error:
+            if rows.failure is not None:
+                raise rows.failure from None
+            raise
+        finally:
+            cursor.unregister("dpone_payload")
+        if rows.failure is not None:
+            raise rows.failure
+
+    def _publication(self, handle: StagedHandle, target: TableName, *, exists: bool) -> tuple[str, list[str]]:
+        staged = handle.table
+        match handle.request.strategy:
+            case StrategyMode.FULL_REFRESH:
+                pass
+            case StrategyMode.INCREMENTAL_APPEND if exists:
+                schema = schema_of(self._database, staged)
+                names = ", ".join(map(quote_ansi, schema.names)) if schema else "*"
+                insert = f"INSERT INTO {qualified(target)} ({names}) SELECT {names} FROM {qualified(staged)}"
+                return "insert_in_transaction", [insert]
+            case StrategyMode.INCREMENTAL_APPEND:
+                pass
+            case _:
+                raise ConnectorError("DuckDB has no finaliser for this strategy", code="finaliser_assumption_failed")
+        drop = [f"DROP TABLE {qualified(target)}"] if exists else []
+        if (staged.schema or "").lower() == (target.schema or "").lower():
+            return "swap_in_transaction", [
+                *drop,
+                f"ALTER TABLE {qualified(staged)} RENAME TO {quote_ansi(target.name)}",
+            ]
+        return "copy_in_transaction", [*drop, *self._copy(staged, target)]
+
+    def _copy(self, staged: TableName, target: TableName) -> list[str]:
+        """DuckDB cannot rename across schemas: the rows are copied inside the publishing transaction."""
+        schema = schema_of(self._database, staged)
+        definitions = ", ".join(column_definition(column) for column in (schema.columns if schema else ()))
+        return [
+            f"CREATE TABLE {qualified(target)} ({definitions})",
+            f"INSERT INTO {qualified(target)} SELECT * FROM {qualified(staged)}",
+        ]
+
+    def _settle(self, error: ConnectorError, target: TableName, marker: str) -> None:
+        try:
+            comment = comment_of(self._database, target)
+        except ConnectorError:
+            raise CommitOutcomeUnknownError(
+                "the publishing transaction failed and the target cannot be asked"
+            ) from error
+        if comment is None or marker not in comment:
+            raise error
+
+    def _result(self, finaliser: str, handle: StagedHandle, target: TableName) -> FinalizeResult:
+        return FinalizeResult(
+            finaliser=finaliser,
+            inserted_rows=handle.staged_rows,
+            updated_rows=0,
+            total_rows=count_of(self._database, target),
+        )
+
+
+class _PayloadRows:
+    """The batches as one Arrow reader for DuckDB; keeps the first error, which DuckDB would only show as text."""
+
+    def __init__(self, payload: TableSchema, stored: TableSchema, batches: Iterable[pa.RecordBatch]) -> None:
+        same_kind_only(payload, stored)
+        self._cast = StrictCast(stored, code="staged_value_refused")
+        self._batches = batches
+        self._uuids = tuple(i for i, column in enumerate(stored.columns) if column.type.kind is ColumnKind.UUID)
+        self.sent = 0
+        self.failure: BaseException | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        schema = self._cast.arrow_schema
+        for index in self._uuids:
+            field = schema.field(index)
+            schema = schema.set(index, pa.field(field.name, pa.uuid(), nullable=field.nullable))
+        return pa.RecordBatchReader.from_batches(schema, self._rows(schema))
+
+    def _rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in bounded(self._batches):
+                cast = self._cast(batch)
+                if self._uuids:
+                    columns = list(cast.columns)
+                    for index in self._uuids:
+                        columns[index] = pa.ExtensionArray.from_storage(pa.uuid(), columns[index])
+                    cast = pa.RecordBatch.from_arrays(columns, schema=schema)
+                self.sent += cast.num_rows
+                yield cast
+        except BaseException as error:
+            self.failure = error
+            raise

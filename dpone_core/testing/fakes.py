@@ -1,0 +1,349 @@
+"""In-memory adapters against the ports, for order tests: every call appends one line to one shared journal.
+
+They are real implementations in small (staging, markers, atomic publication, compare-and-set) and pass the same
+conformance suites as the shipped connectors. `failures` maps a journal line to the exception the call raises instead
+of doing its work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import Column, ColumnKind, TableSchema, is_framework_column
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.control import ControlRow, ControlTable
+from dpone_core.ports.metrics import MetricRequest
+from dpone_core.ports.session import SinkPorts, SourcePorts
+from dpone_core.ports.sink import FinalizeResult, Leftover, LineageProjection, StagedHandle, StageRequest
+from dpone_core.ports.source import ExtractRequest
+from dpone_core.ports.statements import StatementScript
+
+from .builders import arrow_schema
+from .reference import row_id_of
+
+Row = dict[str, object]
+_EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Journal:
+    """What happened, in order. A line named in `failures` raises its exception after it was written."""
+
+    lines: list[str] = field(default_factory=list)
+    failures: dict[str, BaseException] = field(default_factory=dict)
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+        if line in self.failures:
+            raise self.failures[line]
+
+
+@dataclass(slots=True)
+class FixedClock:
+    """Starts at 2026-01-01 UTC; every look at it is one second later, entropy counts up."""
+
+    now: datetime = _EPOCH
+    step: timedelta = timedelta(seconds=1)
+    draws: int = 0
+
+    def utc_now(self) -> datetime:
+        self.now += self.step
+        return self.now
+
+    def monotonic_seconds(self) -> float:
+        return (self.now - _EPOCH).total_seconds()
+
+    def entropy(self, size_bytes: int) -> bytes:
+        self.draws += 1
+        return self.draws.to_bytes(size_bytes, "big")
+
+
+@dataclass(slots=True)
+class MemoryTable:
+    schema: TableSchema
+    rows: list[Row] = field(default_factory=list)
+    marker: str | None = None
+
+
+@dataclass(slots=True)
+class MemoryWarehouse:
+    """All tables of one fake sink, staging included."""
+
+    journal: Journal = field(default_factory=Journal)
+    tables: dict[TableName, MemoryTable] = field(default_factory=dict)
+    control_rows: dict[tuple[str, str], list[ControlRow]] = field(default_factory=dict)
+
+    def rows(self, table: TableName) -> list[Row]:
+        return [dict(row) for row in self.tables[table].rows]
+
+    def ports(self) -> SinkPorts:
+        return SinkPorts(
+            staged=MemoryStaging(self),
+            target=MemoryTarget(self),
+            metrics=MemoryProbe(self),
+            control=MemoryControlTables(self),
+            statements=MemoryStatements(self.journal),
+        )
+
+
+class MemoryStaging:
+    """StagedLoadPort over a MemoryWarehouse."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
+        self._warehouse.journal.write("sink.stage")
+        refuse_payload(request)
+        table = self.staging_name(request)
+        lineage = request.lineage
+        names = (*lineage.constants, *((ROW_ID,) if lineage.row_id_columns else ()))
+        staged = MemoryTable(
+            schema=TableSchema(columns=request.schema.columns + lineage_schema(names).columns),
+        )
+        self._warehouse.tables[table] = staged
+        try:
+            for batch in batches:
+                staged.rows.extend(self._lineaged(row, request) for row in self._cast(batch, request))
+        except BaseException:
+            self._warehouse.tables.pop(table, None)
+            raise
+        return StagedHandle(request=request, table=table, payload_schema=request.schema, staged_rows=len(staged.rows))
+
+    def project_lineage(self, handle: StagedHandle) -> LineageProjection:
+        self._warehouse.journal.write("sink.project_lineage")
+        lineage = handle.request.lineage
+        names = (*lineage.constants, *((ROW_ID,) if lineage.row_id_columns else ()))
+        return LineageProjection(columns=names, rows=handle.staged_rows if names else 0)
+
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        self._warehouse.journal.write("sink.finalize")
+        tables = self._warehouse.tables
+        target = tables.get(handle.request.target)
+        marker = f"{handle.request.identity.run_id}|{handle.request.identity.load_id}"
+        if target is None or target.marker != marker:
+            staged = tables[handle.table]
+            kept = target.rows if target and handle.request.strategy is StrategyMode.INCREMENTAL_APPEND else []
+            schema = target.schema if target is not None and kept else staged.schema
+            tables[handle.request.target] = MemoryTable(schema=schema, rows=[*kept, *staged.rows], marker=marker)
+        return FinalizeResult(
+            finaliser="memory",
+            inserted_rows=handle.staged_rows,
+            updated_rows=0,
+            total_rows=len(tables[handle.request.target].rows),
+        )
+
+    def cleanup(self, handle: StagedHandle) -> None:
+        self._warehouse.journal.write("sink.cleanup")
+        self._warehouse.tables.pop(handle.table, None)
+
+    def staging_name(self, request: StageRequest) -> TableName:
+        load = hashlib.sha256(f"{request.identity.run_id}|{request.identity.load_id}".encode()).hexdigest()[:16]
+        schema = request.staging_schema or request.target.schema
+        return TableName(schema=schema, name=f"{_prefix(request.target)}{load}")
+
+    def _cast(self, batch: pa.RecordBatch, request: StageRequest) -> list[Row]:
+        existing = self._warehouse.tables.get(request.target)
+        columns: dict[str, list[object]] = {}
+        for column in request.schema.columns:
+            stored = existing.schema.find(column.name) if existing is not None else None
+            appended = request.strategy is StrategyMode.INCREMENTAL_APPEND
+            wanted = stored if stored is not None and appended else column
+            columns[column.name] = _cast_column(batch.column(column.name), wanted)
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+    def _lineaged(self, row: Row, request: StageRequest) -> Row:
+        lineage = request.lineage
+        constants: Row = {
+            name: datetime.fromisoformat(text) if LINEAGE_TYPES[name].kind is ColumnKind.TIMESTAMP_TZ else text
+            for name, text in lineage.constants.items()
+        }
+        if lineage.row_id_columns:
+            constants[ROW_ID] = row_id_of(lineage, {name: row[name] for name in lineage.row_id_columns})
+        return row | constants
+
+
+class MemoryTarget:
+    """TargetPort over a MemoryWarehouse."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def describe_target(self, table: TableName) -> TableSchema | None:
+        self._warehouse.journal.write("sink.describe_target")
+        found = self._warehouse.tables.get(table)
+        return found.schema if found is not None else None
+
+    def preflight(self, request: StageRequest) -> None:
+        self._warehouse.journal.write("sink.preflight")
+        refuse_payload(request)
+
+    def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        self._warehouse.journal.write("sink.add_columns")
+        found = self._warehouse.tables[table]
+        missing = tuple(column for column in schema.columns if found.schema.find(column.name) is None)
+        found.schema = replace(found.schema, columns=found.schema.columns + missing)
+        for row in found.rows:
+            row.update({column.name: None for column in missing})
+
+    def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
+        self._warehouse.journal.write("sink.leftovers")
+        schema = staging_schema or table.schema
+        return tuple(
+            Leftover(table=name, role="stg")
+            for name in self._warehouse.tables
+            if name.schema == schema and name.name.startswith(_prefix(table))
+        )
+
+
+class MemoryProbe:
+    """MetricProbe over staged and target tables."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def collect(self, request: MetricRequest) -> Mapping[str, object]:
+        self._warehouse.journal.write(f"metrics.{request.side}")
+        if request.table is None or request.table not in self._warehouse.tables:
+            raise ConnectorError("the table to be measured does not exist", code="target_not_found")
+        return counted(self._warehouse.tables[request.table].rows, request)
+
+
+class MemoryStatements:
+    """StatementPort that only remembers how many statements ran; statements end with a semicolon."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def execute(self, script: StatementScript) -> int:
+        self._journal.write("statements.execute")
+        return len([part for part in script.sql.text.split(";") if part.strip()])
+
+
+class MemoryControlTables:
+    """ControlTables over a MemoryWarehouse."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def ensure(self, table: ControlTable) -> None:
+        self._warehouse.journal.write(f"control.ensure {table.name}")
+        self._warehouse.control_rows.setdefault((table.schema, table.name), [])
+
+    def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
+        self._warehouse.journal.write(f"control.upsert {table.name}")
+        self._warehouse.control_rows[(table.schema, table.name)].extend(dict(row) for row in rows)
+
+    def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
+        latest: dict[tuple[str, ...], ControlRow] = {}
+        for row in self._warehouse.control_rows.get((table.schema, table.name), []):
+            key = tuple(str(row.get(name)) for name in table.key)
+            if key not in latest or str(row[table.version_column]) >= str(latest[key][table.version_column]):
+                latest[key] = {column.name: row.get(column.name) for column in table.columns}
+        chosen = sorted((key, row) for key, row in latest.items() if _matches(row, where))
+        return tuple(row for _, row in chosen)
+
+    def compare_and_set(
+        self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
+    ) -> bool:
+        self._warehouse.journal.write(f"control.compare_and_set {table.name}")
+        found = self.read(table, key)
+        if bool(found) != (expected is not None) or (found and expected and not _matches(found[0], expected)):
+            return False
+        rows = self._warehouse.control_rows[(table.schema, table.name)]
+        rows[:] = [row for row in rows if not _matches(row, key)] + ([dict(new)] if new is not None else [])
+        return True
+
+
+class MemoryStream:
+    """BatchStream over given batches."""
+
+    def __init__(self, journal: Journal, schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> None:
+        self.schema = schema
+        self._journal = journal
+        self._batches = batches
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._batches
+
+    def close(self) -> None:
+        if "source.close" not in self._journal.lines[-1:]:
+            self._journal.write("source.close")
+
+
+@dataclass(slots=True)
+class MemorySource:
+    """SourcePort and MetricProbe over given batches of one dataset; the request's table or query is not looked at."""
+
+    journal: Journal
+    schema: TableSchema
+    data: Sequence[pa.RecordBatch]
+
+    def describe(self, request: ExtractRequest) -> TableSchema:
+        self.journal.write("source.describe")
+        return self.schema
+
+    def open_stream(self, request: ExtractRequest, schema: TableSchema) -> MemoryStream:
+        self.journal.write("source.open_stream")
+        return MemoryStream(self.journal, schema, self.data)
+
+    def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
+        self.journal.write("source.cursor_maximum")
+        values = [value for batch in self.data for value in batch.column(column).to_pylist() if value is not None]
+        return str(max(values)) if values else None
+
+    def collect(self, request: MetricRequest) -> Mapping[str, object]:
+        self.journal.write(f"metrics.{request.side}")
+        return counted([row for batch in self.data for row in batch.to_pylist()], request)
+
+    def ports(self) -> SourcePorts:
+        return SourcePorts(source=self, metrics=self, statements=MemoryStatements(self.journal))
+
+
+def counted(rows: Sequence[Row], request: MetricRequest) -> Mapping[str, object]:
+    """A probe's answer about rows in memory."""
+    answer: dict[str, object] = {
+        "null_counts": {name: sum(row[name] is None for row in rows) for name in request.null_counts},
+        "distinct_counts": {
+            name: len({row[name] for row in rows if row[name] is not None}) for name in request.distinct_counts
+        },
+    }
+    if request.row_count:
+        answer["row_count"] = len(rows)
+    return answer
+
+
+def refuse_payload(request: StageRequest) -> None:
+    if not request.schema.columns:
+        raise ConnectorError("the source has no columns to load", code="empty_projection")
+    if any(is_framework_column(name) for name in request.schema.names):
+        raise ConnectorError("a source column uses the reserved prefix", code="framework_column_in_source")
+
+
+def _cast_column(values: pa.Array, column: Column) -> list[object]:
+    wanted = arrow_schema(TableSchema(columns=(column,))).field(0).type
+    try:
+        cast = values.cast(wanted, safe=True)
+    except pa.ArrowException as error:
+        raise ConnectorError(f"column {column.name!r}: a value does not fit", code="staged_value_refused") from error
+    if cast.null_count and not column.nullable:
+        raise ConnectorError(f"column {column.name!r}: NULL in a column without NULLs", code="staged_value_refused")
+    listed: list[object] = cast.to_pylist()
+    return listed
+
+
+def _prefix(target: TableName) -> str:
+    return f"__dpone__stg_{hashlib.sha256(str(target).encode()).hexdigest()[:8]}_"
+
+
+def _matches(row: ControlRow, where: ControlRow) -> bool:
+    return all(row.get(name) == value for name, value in where.items())

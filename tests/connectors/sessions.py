@@ -1,0 +1,94 @@
+"""Opens each sink and source the way the conformance suites want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpone_core.connectors.clickhouse import descriptor as clickhouse
+from dpone_core.connectors.clickhouse.ddl import qualified as clickhouse_name
+from dpone_core.connectors.clickhouse.open import open_sink as open_clickhouse
+from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.staging import ClickHouseStaging
+from dpone_core.connectors.duckdb import descriptor as duckdb
+from dpone_core.connectors.duckdb.database import Database
+from dpone_core.connectors.duckdb.database import qualified as duckdb_name
+from dpone_core.connectors.duckdb.open import open_sink as open_duckdb
+from dpone_core.connectors.duckdb.staging import DuckDbStaging
+from dpone_core.model.connection import Connection
+from dpone_core.model.load_config import TableName
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.testing.fakes import MemoryWarehouse
+from dpone_core.testing.sink_conformance import OpenSink
+
+
+def connection(uri: str) -> Connection:
+    return Connection(ref="under_test", uri=uri, origin="test")
+
+
+def session_of(sink: OpenSink) -> Session:
+    assert isinstance(sink.ports.staged, ClickHouseStaging)
+    return sink.ports.staged._session
+
+
+def database_of(sink: OpenSink) -> Database:
+    assert isinstance(sink.ports.staged, DuckDbStaging)
+    return sink.ports.staged._database
+
+
+@contextmanager
+def clickhouse_sink(uri: str) -> Iterator[OpenSink]:
+    with open_clickhouse(connection(uri), lock_timeout_seconds=0) as ports:
+        assert isinstance(ports.staged, ClickHouseStaging)
+        session = ports.staged._session
+
+        def rows(table: TableName) -> list[dict[str, object]]:
+            return list(session.client().query(f"SELECT * FROM {clickhouse_name(table)}").named_results())
+
+        def definition(table: TableName) -> str:
+            return str(session.rows(f"SHOW CREATE TABLE {clickhouse_name(table)}")[0][0])
+
+        yield OpenSink(descriptor=clickhouse.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+@contextmanager
+def embedded_clickhouse(directory: Path) -> Iterator[OpenSink]:
+    with clickhouse_sink(f"chdb:///{directory / 'warehouse'}") as sink:
+        yield sink
+
+
+@contextmanager
+def duckdb_sink(directory: Path) -> Iterator[OpenSink]:
+    with open_duckdb(connection(f"duckdb:///{directory / 'warehouse.duckdb'}"), lock_timeout_seconds=0) as ports:
+        assert isinstance(ports.staged, DuckDbStaging)
+        database = ports.staged._database
+
+        def rows(table: TableName) -> list[dict[str, object]]:
+            cursor = database.new_cursor().execute(f"SELECT * FROM {duckdb_name(table)}")
+            names = [str(column[0]) for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+        def definition(table: TableName) -> str:
+            found: Any = database.rows(
+                "SELECT sql, comment FROM duckdb_tables() WHERE schema_name = ? AND table_name = ?",
+                (table.schema, table.name),
+            )
+            return str(found)
+
+        yield OpenSink(descriptor=duckdb.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+def memory_sink(warehouse: MemoryWarehouse | None = None) -> OpenSink:
+    held = warehouse if warehouse is not None else MemoryWarehouse()
+    return OpenSink(
+        descriptor=duckdb.DESCRIPTOR,
+        ports=held.ports(),
+        rows=lambda table: list(held.rows(table)),
+        definition=lambda table: str(held.tables[table].schema),
+    )
+
+
+FULL_REFRESH = StrategyMode.FULL_REFRESH
+APPEND = StrategyMode.INCREMENTAL_APPEND
