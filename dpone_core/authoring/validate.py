@@ -7,6 +7,7 @@ same strictness: no tuple, date, NaN or non-text key slips in. No message echoes
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -33,6 +34,21 @@ _PLAIN_CODES: Final = {
     "literal_error": UNKNOWN_VALUE,
     "union_tag_invalid": UNKNOWN_VALUE,
     "union_tag_not_found": MISSING_FIELD,
+}
+_ENUM_MEMBER: Final = re.compile(r"<\w+\.\w+: ('[^']*')>")
+_SENTENCES: Final = {
+    "model_type": "expected a mapping",
+    "model_attributes_type": "expected a mapping",
+    "dict_type": "expected a mapping",
+    "tuple_type": "expected a list",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "int_type": "expected an integer",
+    "float_type": "expected a number",
+    "too_short": "expected at least {min_length} in the list",
+    "too_long": "expected at most {max_length} in the list",
+    "string_too_short": "expected at least {min_length} characters",
+    "string_too_long": "expected at most {max_length} characters",
 }
 PathPart = str | int
 Path = tuple[PathPart, ...]
@@ -113,13 +129,15 @@ def _finding(detail: ErrorDetails, value: object, model: type[BaseModel]) -> Fin
             message, fix = f"required field '{path[-1]}' is missing", f"add '{path[-1]}'"
         case "enum" | "literal_error" | "union_tag_invalid":
             expected = str(context.get("expected") or context.get("expected_tags") or "one of the listed values")
+            expected = _ENUM_MEMBER.sub(r"\1", expected)
             message, fix = f"expected {expected}", _meant(_given(detail, context), expected)
         case "union_tag_not_found":
             message, fix = "the entry does not say its 'type'", "add 'type'"
         case "string_pattern_mismatch" if context.get("pattern") in SENTENCE_OF_PATTERN:
             message, fix = SENTENCE_OF_PATTERN[str(context["pattern"])]
         case _:
-            message = str(detail["msg"]).removeprefix("Value error, ")
+            sentence = _SENTENCES.get(kind)
+            message = sentence.format_map(context) if sentence else str(detail["msg"]).removeprefix("Value error, ")
             fix = str(context["fix"]) if "fix" in context else _quoting_hint(kind, detail["input"])
     return Finding(code=_code(kind), message=message, path=path, fix=fix)
 
@@ -146,8 +164,8 @@ def _meant(given: str, expected: str) -> str | None:
 def _quoting_hint(kind: str, given: object) -> str | None:
     if kind == "string_type" and isinstance(given, (int, float)):
         return "quote it if it is text"
-    if kind in ("bool_type", "bool_parsing"):
-        return "write true or false"
+    if kind == "bool_type":
+        return "write true or false without quotes"
     return None
 
 

@@ -79,7 +79,7 @@ def _refused(
 def _decoded(content: bytes, file: str) -> str:
     if len(content) > MAX_DOCUMENT_BYTES:
         raise _refused("DPONE_YAML_TOO_LARGE", "the file is larger than 1 MiB", _at(file), "split the manifest")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in content[:4]:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in content[:2]:
         raise _refused("DPONE_YAML_ENCODING", "the file is UTF-16 or UTF-32", _at(file), "save it as UTF-8")
     try:
         text = content.decode("utf-8-sig")

@@ -176,7 +176,9 @@ def _named_by_table(origin: Path, value: Mapping[str, object]) -> Iterator[Findi
 def _merged_processes(shell: BatchDocument | FlowProcesses | None, root: Mapping[str, object]) -> Iterator[Merged]:
     shared = Layer(origin=(), value={"quality": root["quality"]} if "quality" in root else {})
     if isinstance(shell, BatchDocument):
-        yield from _batch_processes(shell, shared)
+        authored = root["schemas"]
+        order = tuple(authored) if isinstance(authored, Mapping) else ()
+        yield from _batch_processes(shell, order, shared)
     elif shell is not None:
         for index, item in enumerate(shell.processes):
             yield merge(shared, Layer(origin=("processes", index), value=item))
@@ -184,8 +186,10 @@ def _merged_processes(shell: BatchDocument | FlowProcesses | None, root: Mapping
         yield merge(Layer(origin=(), value=root))
 
 
-def _batch_processes(batch: BatchDocument, shared: Layer) -> Iterator[Merged]:
-    for schema, item in batch.schemas.items():
+def _batch_processes(batch: BatchDocument, order: tuple[str, ...], shared: Layer) -> Iterator[Merged]:
+    """`order` is that of the document; validation goes through canonical JSON, which sorts keys."""
+    for schema in order:
+        item = batch.schemas[schema]
         below: Path = ("schemas", schema)
         for index, entry in enumerate(item.tables):
             origin: Path = (*below, "tables", index)

@@ -29,7 +29,7 @@ Schema = dict[str, Any]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REF: Final = "#/$defs/"
-_CONDITIONS: Final = ("required", "if", "then", "else", "allOf", "not", "minProperties")
+_CONDITIONS: Final = ("required", "dependentRequired", "if", "then", "else", "allOf", "not", "minProperties")
 _FRAGMENT: Final = "Fragment"
 _BATCH_NAMES: Final = {"ProcessSectionFragment": "name", "SourceSectionFragment": "table"}
 _KNOWN_CHECKS: Final = {"UnknownCheck": {"type": {"not": {"enum": ["min_rows", "source_target_count"]}}}}
@@ -86,7 +86,9 @@ def _describe(definition: Schema, section: type[Section]) -> None:
         if issubclass(ancestor, Section):
             texts |= field_texts(ancestor)
     for name, field in section.model_fields.items():
-        definition["properties"][field.alias or name]["description"] = texts[name]
+        described = definition["properties"][field.alias or name]
+        described["description"] = texts[name]
+        described.pop("title", None)
     definition["description"] = " ".join((section.__doc__ or "").split())
 
 
@@ -108,18 +110,25 @@ def field_texts(section: type[Section]) -> dict[str, str]:
 
 
 def _without_nulls(node: Any) -> Any:
-    """A null is never a value of a manifest; a default of null says nothing."""
+    """A null is never a value of a manifest, so it is no option and no default; mappings are closed."""
     if isinstance(node, list):
         return [_without_nulls(item) for item in node]
     if not isinstance(node, dict):
         return node
-    cleaned = {key: _without_nulls(item) for key, item in node.items() if not (key == "default" and item is None)}
+    cleaned = {key: _without_nulls(item) for key, item in node.items() if key != "default" or _is_plain(item)}
     options = cleaned.get("anyOf")
     if isinstance(options, list) and {"type": "null"} in options:
         del cleaned["anyOf"]
         kept = [option for option in options if option != {"type": "null"}]
         cleaned |= kept[0] if len(kept) == 1 else {"anyOf": kept}
+    if "patternProperties" in cleaned:
+        cleaned.setdefault("additionalProperties", False)
     return cleaned
+
+
+def _is_plain(default: Any) -> bool:
+    """Defaults of whole sections repeat what their fields say."""
+    return isinstance(default, (bool, int, float, str)) or (isinstance(default, list) and bool(default))
 
 
 def _add_fragments(definitions: Schema) -> None:

@@ -1,0 +1,1 @@
+INSERT INTO orders_mart SELECT * FROM orders

@@ -1,0 +1,95 @@
+"""JSON Schema, models and `check` give one verdict on every file of the corpus.
+
+`invalid/expected.json` names code, path, line and the layer that catches it first: a file of layer `schema` is refused
+by JSON Schema, by the models and by `check`; later layers see what earlier ones cannot.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dpone_core.authoring.kinds import ManifestKind
+from dpone_core.manifest.availability import NOT_AVAILABLE_YET
+from dpone_core.manifest.check import check_manifest
+from dpone_core.manifest.document import Document, read_document
+from dpone_core.manifest.processes import authored_manifest
+from dpone_core.model.problem import ManifestInvalidError
+
+HERE = Path(__file__).parent
+SCHEMAS = HERE.parents[1] / "schemas"
+VALID = sorted((HERE / "corpus" / "valid").glob("*.yaml"))
+INVALID = sorted((HERE / "corpus" / "invalid").glob("*.yaml"))
+EXPECTED = json.loads((HERE / "corpus" / "invalid" / "expected.json").read_text())
+UNAVAILABLE = json.loads((HERE / "corpus" / "valid" / "unavailable.json").read_text())
+SEED_EXAMPLES = HERE / "corpus" / "valid"
+
+
+@cache
+def validator(kind: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads((SCHEMAS / f"{kind}.json").read_text()))
+
+
+def document_of(path: Path) -> Document | None:
+    try:
+        return read_document(path.read_bytes(), file=path.name)
+    except ManifestInvalidError:
+        return None
+
+
+def schema_accepts(document: Document) -> bool:
+    kind = document.value.get("kind")
+    name = kind if kind in set(ManifestKind) else ManifestKind.FLOW
+    return validator(str(name)).is_valid(document.value)
+
+
+def models_accept(document: Document) -> bool:
+    try:
+        authored_manifest(document)
+    except ManifestInvalidError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+def test_a_valid_manifest_is_accepted_by_every_layer(path: Path) -> None:
+    document = document_of(path)
+    assert document is not None
+    assert list(validator(str(document.value["kind"])).iter_errors(document.value)) == []
+    assert models_accept(document)
+    refused = [(problem.code, problem.path) for problem in check_manifest(path).errors]
+    assert refused == [(NOT_AVAILABLE_YET, field) for field in UNAVAILABLE.get(path.name, [])]
+
+
+@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+def test_an_invalid_manifest_is_refused_at_its_layer_and_place(path: Path) -> None:
+    expected = EXPECTED[path.name]
+    first = check_manifest(path).errors[0]
+    assert first.position is not None
+    assert {"code": first.code, "path": first.path, "line": first.position.line} == {
+        key: expected[key] for key in ("code", "path", "line")
+    }
+    document = document_of(path)
+    if expected["layer"] == "document":
+        assert document is None
+        return
+    assert document is not None
+    assert schema_accepts(document) is (expected["layer"] != "schema")
+    assert models_accept(document) is (expected["layer"] not in ("schema", "model"))
+    assert (first.code == NOT_AVAILABLE_YET) is (expected["layer"] == "availability")
+
+
+def test_the_index_names_every_file() -> None:
+    assert sorted(EXPECTED) == [path.name for path in INVALID]
+    assert set(UNAVAILABLE) <= {path.name for path in VALID}
+    assert len(VALID) >= 25 and len(INVALID) >= 60
+
+
+def test_no_invalid_manifest_shows_its_secret() -> None:
+    for path in INVALID:
+        for problem in check_manifest(path).errors:
+            assert "CANARY" not in f"{problem} {problem.fix}"
