@@ -51,16 +51,19 @@ class DponeOutcomeGateOperator(BaseOperator):
         states = _task_states(context, tuple(self.steps), map_index)
         observations = []
         for task_id, contract in self.steps.items():
-            end = ti.xcom_pull(task_ids=task_id, key=STEP_END_KEY, map_indexes=map_index)
-            end = end if isinstance(end, Mapping) else {}
+            received, state = ti.xcom_pull(task_ids=task_id, map_indexes=map_index), states.get(task_id)
+            end: Mapping[str, object] = {}
+            if received is None or state != "success":
+                left = ti.xcom_pull(task_ids=task_id, key=STEP_END_KEY, map_indexes=map_index)
+                end = left if isinstance(left, Mapping) else {}
             exit_code, problem = end.get("exit_code"), end.get("receipt_problem")
             observations.append(
                 StepObservation(
                     contract=contract,
                     expectation=contract.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index),
-                    received=ti.xcom_pull(task_ids=task_id, map_indexes=map_index),
-                    task_state=states.get(task_id),
-                    exit_code=exit_code if type(exit_code) is int else None,
+                    received=received,
+                    task_state=state,
+                    exit_code=exit_code if isinstance(exit_code, int) else None,
                     operator_problem=problem if isinstance(problem, str) else None,
                 )
             )

@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
     AirflowSkipException,
+    AirflowTaskTimeout,
 )
 from kubernetes.client.exceptions import ApiException
 
@@ -106,18 +107,18 @@ class DponePodOperator(KubernetesPodOperator):
         ti = context["ti"]
         map_index = -1 if ti.map_index is None else ti.map_index
         self._expectation = self.step.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index)
-        failure: AirflowException | None = None
+        failure: BaseException | None = None
         try:
             run()
         except (AirflowFailException, AirflowSkipException, StepFailedError):
             raise
-        except AirflowException as error:
+        except (Exception, AirflowTaskTimeout) as error:  # noqa: BLE001  whatever failed, proof decides on a repeat
             failure = error
         end = StepEnd(receipt=self._receipt, exit_code=self._exit_code, interrupted=self._killed)
         decision = decide_retry(end, self.step)
         if decision is RetryDecision.PASS and self._receipt is not None:
             if failure is not None:
-                self.log.warning("Receipt and exit code prove success in spite of: %s", failure)
+                self.log.warning("Receipt and exit code prove success in spite of a %s", type(failure).__name__)
             return self._receipt.wire()
         self._leave_for_the_gate(ti)
         message = self._failure_message(end, decision)
@@ -174,5 +175,5 @@ class DponePodOperator(KubernetesPodOperator):
             parts.append("the receipt says succeeded")
         if self._problem is not None and end.receipt is None and self._problem.code != RECEIPT_NOT_SUCCEEDED:
             parts.append(f"{self._problem.code}: {self._problem.message}")
-        advice = "no automatic retry" if decision is RetryDecision.STOP else "a retry is safe"
+        advice = "no automatic retry" if decision is RetryDecision.STOP else "it may be retried"
         return f"dpone step {self.step.step_id}: {'; '.join(parts) or RECEIPT_INVALID}; {advice}"

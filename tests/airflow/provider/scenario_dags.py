@@ -1,12 +1,13 @@
 """One DAG per scenario for the local pod runner; the DAG id selects what the load's pod does (stand_in_dpone)."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import airflow.providers.cncf.kubernetes.operators.pod  # noqa: F401
 from airflow.providers.cncf.kubernetes.callbacks import KubernetesPodOperatorCallback
 from airflow.providers.common.compat.sdk import DAG, task
+from kubernetes.client.exceptions import ApiException
 
 from dpone_airflow.gate import DponeOutcomeGateOperator
 from dpone_airflow.outcome import step_contract
@@ -30,7 +31,16 @@ class KillAtTheEnd(KubernetesPodOperatorCallback):
         operator.on_kill()
 
 
-CALLBACKS = {"interrupted": KillAtStart, "interrupted_at_the_end": KillAtTheEnd}
+class LosesTheApi(KubernetesPodOperatorCallback):
+    """Fails the task with a client error after its pod has ended, before its receipt is read."""
+
+    @staticmethod
+    def on_pod_completion(**_):
+        raise ApiException(status=500)
+
+
+CALLBACKS = {"interrupted": KillAtStart, "interrupted_at_the_end": KillAtTheEnd, "api_lost": LosesTheApi}
+TIMEOUTS = {"too_long": timedelta(seconds=4)}
 RUN_SPEC = load_run_spec(Path(__file__).parent / "flights.spec.json")
 
 for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
@@ -67,4 +77,6 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
             tasks, _ = wire_dpone_gitops_task_group(dag=dag, run_spec=RUN_SPEC, platform=platform)
             if name in CALLBACKS:
                 tasks["dpone_run_flights"].callbacks = [CALLBACKS[name]]
+            if name in TIMEOUTS:
+                tasks["dpone_run_flights"].execution_timeout = TIMEOUTS[name]
     globals()[f"dag_{name}"] = dag

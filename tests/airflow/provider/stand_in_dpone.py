@@ -107,12 +107,12 @@ def behave(scenario: str) -> int:
             return 1
         case "lying_exit":
             leave(receipt(**failing, retry="operator_verification_required").encode())
-        case "termination_only":
+        case "termination_only" | "api_lost":
             TERMINATION_FILE.write_bytes(termination_message("DPONE_OK: loaded", receipt()))
         case "killed":
             leave(receipt().encode()[:10])
             os.kill(os.getpid(), 9)
-        case "interrupted":
+        case "interrupted" | "too_long":
             print("waiting", flush=True)
             time.sleep(60)
         case "killed_after_success":
