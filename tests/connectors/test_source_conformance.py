@@ -36,7 +36,8 @@ def sqlite_file(directory: Path) -> Path:
 
 class TestSqliteTable(SourceConformance):
     @pytest.fixture(scope="class")
-    def source(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSource]:
+    @classmethod
+    def source(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSource]:
         path = sqlite_file(tmp_path_factory.mktemp("sqlite"))
         request = ExtractRequest(table=TableName(schema=None, name="orders"))
         with open_sqlite(connection(f"sqlite:///{path}")) as ports:
@@ -51,7 +52,8 @@ class TestSqliteTable(SourceConformance):
 
 class TestSqliteQuery(SourceConformance):
     @pytest.fixture(scope="class")
-    def source(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSource]:
+    @classmethod
+    def source(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSource]:
         path = sqlite_file(tmp_path_factory.mktemp("sqlite"))
         request = ExtractRequest(
             query=SqlText(text="SELECT * FROM orders WHERE 'x' = {{ ds }}; -- all"), token_values={"ds": "x"}
@@ -68,7 +70,8 @@ class TestSqliteQuery(SourceConformance):
 
 class TestParquetDirectory(SourceConformance):
     @pytest.fixture(scope="class")
-    def source(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSource]:
+    @classmethod
+    def source(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSource]:
         directory = tmp_path_factory.mktemp("parquet")
         for part, ids in enumerate((range(100), range(100, ROWS))):
             batch = batch_of(ORDERS, [{"id": i, "name": None if i % 2 else "n"} for i in ids])

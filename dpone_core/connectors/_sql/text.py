@@ -30,11 +30,14 @@ def literal_backslash(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def split_statements(script: str) -> tuple[str, ...]:
-    """Statements between semicolons outside quotes, comments and dollar quotes; pieces without any code are dropped."""
+def split_statements(script: str, *, backslash_escapes: bool) -> tuple[str, ...]:
+    """Statements between semicolons outside quotes, comments and dollar quotes; pieces without any code are dropped.
+
+    `backslash_escapes` says whether a backslash in a quote escapes the next character (ClickHouse) or is itself.
+    """
     statements: list[str] = []
     start, has_code = 0, False
-    for kind, begin, end in _pieces(script):
+    for kind, begin, end in _pieces(script, backslash_escapes):
         if kind == "end":
             if has_code:
                 statements.append(script[start:begin].strip())
@@ -46,26 +49,26 @@ def split_statements(script: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
-def _pieces(script: str) -> Iterator[tuple[str, int, int]]:
+def _pieces(script: str, backslash_escapes: bool) -> Iterator[tuple[str, int, int]]:
     position = 0
     while position < len(script):
-        kind, end = _piece_at(script, position)
+        kind, end = _piece_at(script, position, backslash_escapes)
         yield kind, position, end
         position = end
 
 
-def _piece_at(script: str, position: int) -> tuple[str, int]:
+def _piece_at(script: str, position: int, backslash_escapes: bool) -> tuple[str, int]:
     character = script[position]
     if character == ";":
         return "end", position + 1
     if character.isspace():
         return "space", position + 1
-    if script.startswith("--", position) or script.startswith("#!", position):
+    if script.startswith("--", position):
         return "space", _after(script, "\n", position)
     if script.startswith("/*", position):
         return "space", _after(script, "*/", position + 2)
     if character in "'\"`":
-        return "code", _after_quote(script, position)
+        return "code", _after_quote(script, position, backslash_escapes)
     tag = _DOLLAR_TAG.match(script, position)
     if tag is not None:
         return "code", _after(script, tag.group(), tag.end())
@@ -77,11 +80,11 @@ def _after(script: str, ending: str, position: int) -> int:
     return len(script) if found < 0 else found + len(ending)
 
 
-def _after_quote(script: str, position: int) -> int:
+def _after_quote(script: str, position: int, backslash_escapes: bool) -> int:
     quote = script[position]
     position += 1
     while position < len(script):
-        if script[position] == "\\":
+        if backslash_escapes and script[position] == "\\":
             position += 2
         elif script[position] == quote:
             return position + 1

@@ -19,7 +19,7 @@ class ClickHouseStatements:
     def execute(self, script: StatementScript) -> int:
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
-        statements = split_statements(bound.text)
+        statements = split_statements(bound.text, backslash_escapes=True)
         try:
             with self._session.own_client() as client:
                 for statement in statements:

@@ -63,8 +63,8 @@ class DuckDbControlTables:
         key = ", ".join(map(quote_ansi, table.key))
         conditions, parameters = _conditions(where)
         rows = self._database.rows(
-            f"SELECT {selected} FROM {qualified(_name(table))} AS stored{conditions}"
-            f" QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {quote_ansi(table.version_column)} DESC) = 1"
+            f"SELECT {selected} FROM (SELECT * FROM {qualified(_name(table))} QUALIFY row_number() OVER"
+            f" (PARTITION BY {key} ORDER BY {quote_ansi(table.version_column)} DESC) = 1) AS stored{conditions}"
             f" ORDER BY {key}",
             parameters,
         )

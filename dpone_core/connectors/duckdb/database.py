@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -15,6 +15,9 @@ from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 
 from .descriptor import MEMORY_LIMIT_BYTES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEFAULT_SCHEMA = "main"
 
@@ -54,6 +57,16 @@ class Database:
             return self.cursor().execute(sql, list(parameters)).fetchall()
         except duckdb.Error as error:
             raise foreign_error(error, "DuckDB did not answer a query", "sink_query_failed") from error
+
+    @contextmanager
+    def registered(self, name: str, reader: pa.RecordBatchReader) -> Iterator[None]:
+        """Lets this thread's SQL read an Arrow stream as table `name`; outlives a transaction, aborted or not."""
+        cursor = self.cursor()
+        cursor.register(name, reader)
+        try:
+            yield
+        finally:
+            cursor.unregister(name)
 
     @contextmanager
     def transaction(self, *, code: str, message: str) -> Iterator[duckdb.DuckDBPyConnection]:

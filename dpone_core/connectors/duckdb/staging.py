@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, nullcontext
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -24,6 +25,8 @@ from .database import Database, qualified, resolve
 from .lineage import constant_expression, lineage_expressions
 from .types import column_definition, stored_schema
 
+_PAYLOAD: Final = "dpone_payload"
+
 
 class DuckDbStaging:
     """StagedLoadPort of one DuckDB file."""
@@ -37,9 +40,12 @@ class DuckDbStaging:
             staged = artifact_of(request, STAGING)
             stored = self._stored(request)
             rows = _PayloadRows(request.schema, stored, batches)
-            with self._database.transaction(
-                code="staged_value_refused", message="DuckDB did not take the staged rows"
-            ) as cursor:
+            with (
+                self._database.registered(_PAYLOAD, rows.reader()),
+                self._database.transaction(
+                    code="staged_value_refused", message="DuckDB did not take the staged rows"
+                ) as cursor,
+            ):
                 for schema in dict.fromkeys((staged.schema, resolve(request.target).schema)):
                     cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema or '')}")
                 self._fill(cursor, request, staged, stored, rows)
@@ -119,17 +125,10 @@ class DuckDbStaging:
         cursor.execute(f"DROP TABLE IF EXISTS {qualified(staged)}")
         cursor.execute(f"CREATE TABLE {qualified(staged)} ({definitions})")
         selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
-        cursor.register("dpone_payload", rows.reader())
         try:
-            cursor.execute(f"INSERT INTO {qualified(staged)} SELECT {selected} FROM dpone_payload")
-        except duckdb.Error:
-            if rows.failure is not None:
-                raise rows.failure from None
-            raise
-        finally:
-            cursor.unregister("dpone_payload")
-        if rows.failure is not None:
-            raise rows.failure
+            cursor.execute(f"INSERT INTO {qualified(staged)} SELECT {selected} FROM {_PAYLOAD}")
+        except duckdb.Error as error:
+            raise (rows.failure or error) from error
 
     def _publication(self, handle: StagedHandle, target: TableName, *, exists: bool) -> tuple[str, list[str]]:
         staged = handle.table

@@ -20,7 +20,7 @@ from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableS
 from dpone_core.ports.source import ExtractRequest
 
 from .database import Database
-from .selection import Selection, cursor_column, relation, selection
+from .selection import Selection, cursor_column, only_statement, relation, selection
 from .types import comparable, declared_type, misfit_condition, observed_type, reading_expression, sentinel
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SqliteSource:
             return self._table_columns(request.table.name, request.table.schema or "main")
         if request.query is None:
             raise ConnectorError("SQLite reads a table or a query", code="source_request_invalid")
-        query = bind_tokens(request.query, request.token_values, lambda _: "NULL").text.rstrip().rstrip(";")
+        query = only_statement(bind_tokens(request.query, request.token_values, lambda _: "NULL").text)
         self._database.run(f'DROP VIEW IF EXISTS temp."{_DESCRIBE_VIEW}"')
         self._database.run(f'CREATE TEMP VIEW "{_DESCRIBE_VIEW}" AS SELECT * FROM (\n{query}\n)')
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors._sql.text import quote_ansi, split_statements
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -33,7 +33,15 @@ def relation(request: ExtractRequest) -> Selection:
     if request.query is None:
         raise ConnectorError("SQLite reads a table or a query", code="source_request_invalid")
     bound = bind_tokens(request.query, request.token_values, lambda _: "?")
-    return Selection(text=f"(\n{bound.text.rstrip().rstrip(';')}\n)", parameters=bound.parameters)
+    return Selection(text=f"(\n{only_statement(bound.text)}\n)", parameters=bound.parameters)
+
+
+def only_statement(text: str) -> str:
+    """A query is one statement; what follows its semicolon may be a comment only."""
+    statements = split_statements(text, backslash_escapes=False)
+    if len(statements) != 1:
+        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
+    return statements[0]
 
 
 def selection(request: ExtractRequest, schema: TableSchema) -> Selection:
