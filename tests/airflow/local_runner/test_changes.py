@@ -119,6 +119,7 @@ def test_a_watch_sees_what_happens_after_it_began(kube: Kube) -> None:
     kube.create(shell("true"))
 
     assert next(changes)["object"].reason == "Scheduled"
+    changes.close()
     assert listed.items == []
 
 

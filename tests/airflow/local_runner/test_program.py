@@ -44,6 +44,7 @@ def start_pod(kubeconfig: Path, script: str = "trap '' TERM; echo $$$$; while :;
     api.create_namespaced_pod(NAMESPACE, {"metadata": {"name": "p"}, "spec": {"containers": [shell(script)]}})
     until(lambda: api.read_namespaced_pod("p", NAMESPACE).status.container_statuses[0].state.waiting is None)
     log = until(lambda: api.read_namespaced_pod_log("p", NAMESPACE, _preload_content=False).data)
+    api.api_client.rest_client.pool_manager.clear()
     return int(log.splitlines()[0])
 
 
