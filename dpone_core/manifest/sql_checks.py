@@ -15,12 +15,11 @@ from dpone_core.authoring.validate import Finding, Path
 from dpone_core.manifest.build import QUERY_PATH
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.sql import SqlText
-from dpone_core.model.vocabulary import HookConnector, HookKind, HookPhase
+from dpone_core.model.vocabulary import HookConnector, HookPhase
 from dpone_core.planning.hooks import HOOK_CYCLE, first_cycle
 
 MUTATION_NOT_DECLARED = "DPONE_HOOK_MUTATION_NOT_DECLARED"
 QUERY_NOT_READ_ONLY = "DPONE_QUERY_NOT_READ_ONLY"
-_MAINTENANCE_KINDS = frozenset({HookKind.TARGET_MAINTENANCE, HookKind.SOURCE_MAINTENANCE})
 
 
 def sql_findings(process: ProcessSection, sql: Mapping[Path, SqlText]) -> Iterator[Finding]:
@@ -53,17 +52,14 @@ def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
 
 
 def _hook_findings(hook: HookSection, text: SqlText, side: ConnectorType, where: Path) -> Iterator[Finding]:
-    from dpone_core.planning.sql_guard import SqlEffect, classify
+    from dpone_core.planning.sql_guard import classify
 
     path = (*where, "sql_file" if text.file is not None else "sql")
     verdict = classify(text.text, side)
     if verdict.refusal is not None:
         yield Finding(code=verdict.refusal.code, message=verdict.refusal.message, path=path, fix=verdict.refusal.fix)
         return
-    harmless = verdict.effect is SqlEffect.READ_ONLY or (
-        verdict.effect is SqlEffect.MAINTENANCE and hook.kind in _MAINTENANCE_KINDS
-    )
-    if not harmless and not hook.mutates_source:
+    if verdict.needs_declaration(hook.kind) and not hook.mutates_source:
         yield Finding(
             code=MUTATION_NOT_DECLARED,
             message=f"the SQL may change something: {verdict.reason}",

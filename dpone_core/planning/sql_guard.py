@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.sql import SqlText, bind_tokens
+from dpone_core.model.vocabulary import HookKind
 from dpone_core.planning.sql_lexing import ambiguity, code_of, go_lines, has_quoted_token
 from dpone_core.planning.sql_nodes import (
     ALLOWED_FUNCTIONS,
     ALLOWED_NODES,
+    ALLOWED_TABLE_FUNCTIONS,
     EFFECT_FUNCTION_NODES,
     EFFECT_FUNCTIONS,
     STATEMENT_WORDS,
@@ -32,6 +34,7 @@ SQLGLOT_DIALECT: Final = {
     ConnectorType.DUCKDB: "duckdb",
     ConnectorType.FILES: "duckdb",
 }
+MAINTENANCE_KINDS: Final = frozenset({HookKind.TARGET_MAINTENANCE, HookKind.SOURCE_MAINTENANCE})
 _NAME: Final = r"[\w.\"`\[\]]+"
 _MAINTENANCE: Final = {
     ConnectorType.CLICKHOUSE: re.compile(
@@ -68,6 +71,12 @@ class SqlVerdict:
     reason: str
     statements: tuple[str, ...] = ()
     refusal: SqlRefusal | None = None
+
+    def needs_declaration(self, kind: HookKind) -> bool:
+        """Whether a hook of this kind must say `mutates_source: true` to run the text (S1 "Hook API")."""
+        if self.effect is SqlEffect.MAINTENANCE:
+            return kind not in MAINTENANCE_KINDS
+        return self.effect is not SqlEffect.READ_ONLY
 
 
 def classify(text: str, connector: ConnectorType) -> SqlVerdict:
@@ -146,7 +155,8 @@ def _parse(text: str, dialect: str) -> list[Any] | None:
     log = sqlglot.parser.logger
     was_disabled, log.disabled = log.disabled, True
     try:
-        return [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
+        parsed = sqlglot.parse(text, dialect=dialect)
+        return [statement for statement in parsed if statement is not None and type(statement).__name__ != "Semicolon"]
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
         return None
     finally:
@@ -179,8 +189,12 @@ def _function_obstacle(node: Any, connector: ConnectorType) -> str | None:
     name = str(node.this).lower()
     if name in EFFECT_FUNCTIONS:
         return f"it calls {name}"
+    place = type(node.parent).__name__
+    tables = ALLOWED_TABLE_FUNCTIONS.get(connector)
+    if tables is not None and place in ("Table", "Lateral", "From", "Join") and name not in tables:
+        return "it reads from a table function that may act or reach another system"
     allowed = ALLOWED_FUNCTIONS.get(connector)
-    qualified = type(node.parent).__name__ == "Dot"
+    qualified = place == "Dot"
     if allowed is not None and (qualified or name not in allowed):
         return "it calls a function that may have side effects"
     return None

@@ -51,6 +51,8 @@ def ambiguity(text: str, connector: ConnectorType) -> str | None:
         return "it holds a line break that engines disagree on"
     if _FULLWIDTH.search(code_of(text, connector).code):
         return "it holds fullwidth characters outside strings"
+    if connector is ConnectorType.MYSQL and re.search(r"\\['\"`]", text):
+        return "it holds a backslash before a quote, which depends on the session's SQL mode"
     for match in _opaque(connector).finditer(text):
         found = match.group()
         if match.lastgroup != "comment":

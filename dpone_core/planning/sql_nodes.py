@@ -27,8 +27,8 @@ ALLOWED_NODES: Final = _words(
     LimitOptions Literal Match Mod Mul NEQ National Neg Not Null NullSafeEQ NullSafeNEQ Offset OnCondition
     OpenJSONColumnDef Order Ordered Overlaps Paren Pivot PivotAlias PivotAny Placeholder PreWhere Pseudocolumn Qualify
     QueryOption RawString RespectNulls Rollup Select SimilarTo Slice Sort Star Sub Subquery Table TableAlias
-    TableColumn TableSample Tuple UnicodeString Union Values Var Variadic Where Window WindowSpec With WithTableHint
-    WithinGroup
+    TableColumn TableSample Tuple UnicodeString Union Values Var Variadic Version Where Window WindowSpec With WithFill
+    WithTableHint WithinGroup
     """
 )
 
@@ -69,6 +69,31 @@ ALLOWED_FUNCTIONS: Final = {
     ),
 }
 """Engines whose functions may mutate: an unlisted or schema-qualified function is not provably harmless there."""
+
+_DUCKDB_TABLES: Final = _words(
+    """
+    arrow_scan delta_scan duckdb_columns duckdb_schemas duckdb_tables duckdb_views generate_series glob iceberg_scan
+    json_each json_tree parquet_metadata parquet_scan parquet_schema range read_blob read_csv read_csv_auto read_json
+    read_json_auto read_ndjson read_ndjson_auto read_parquet read_text repeat repeat_row unnest
+    """
+)
+ALLOWED_TABLE_FUNCTIONS: Final = {
+    ConnectorType.SQLITE: _words(
+        """
+        generate_series json_each json_tree pragma_foreign_key_list pragma_index_info pragma_index_list
+        pragma_table_info pragma_table_list pragma_table_xinfo
+        """
+    ),
+    ConnectorType.CLICKHOUSE: _words(
+        """
+        cluster clusterallreplicas dictionary file generate_series generateseries merge null numbers numbers_mt values
+        view zeros zeros_mt
+        """
+    ),
+    ConnectorType.DUCKDB: _DUCKDB_TABLES,
+    ConnectorType.FILES: _DUCKDB_TABLES,
+}
+"""Engines whose table functions may reach other systems, with credentials in their arguments: others are refused."""
 
 STATEMENT_WORDS: Final = _words(
     """

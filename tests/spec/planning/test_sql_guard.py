@@ -28,6 +28,11 @@ READ_ONLY = [
     ("postgres", "SELECT a::text, jsonb_agg(b) FROM t GROUP BY 1"),
     ("mysql", "SELECT `a`, IFNULL(b, 0) FROM t -- note"),
     ("duckdb", "SELECT * EXCLUDE (a) FROM t"),
+    ("duckdb", "SELECT * FROM read_csv_auto('x.csv') AS t"),
+    ("sqlite", "SELECT 1; -- done"),
+    ("sqlite", "SELECT value FROM json_each('[1]')"),
+    ("clickhouse", "SELECT number FROM numbers(10) ORDER BY number WITH FILL FROM 1 TO 20"),
+    ("clickhouse", r"SELECT '\'; DROP TABLE t; --'"),
 ]
 
 MUTATING = [
@@ -73,6 +78,14 @@ MUTATING = [
     ("mysql", "SELECT /*! SLEEP(1), */ 1"),
     ("mysql", "SELECT 1 --1; DROP TABLE t"),
     ("mysql", "SELECT @a := 1"),
+    ("mysql", r"SELECT '\'; DROP TABLE t; --'"),
+    ("postgres", r"SELECT '\'; DROP TABLE t; --'"),
+    ("sqlite", r"SELECT '\'; DROP TABLE t; --'"),
+    ("clickhouse", "SELECT * FROM remote('host', db.t, 'user', 'password')"),
+    ("clickhouse", "SELECT * FROM executable('script.sh', TSV, 'a String')"),
+    ("duckdb", "FROM postgres_execute('a', 'DROP TABLE x')"),
+    ("duckdb", "SELECT * FROM query('DROP TABLE t')"),
+    ("mssql", "DECLARE @x int = 1; SELECT @x"),
     ("mysql", "SELECT a INTO OUTFILE '/tmp/x' FROM t"),
     ("clickhouse", "SYSTEM RELOAD DICTIONARIES"),
     ("clickhouse", "EXCHANGE TABLES a AND b"),
