@@ -119,11 +119,12 @@ def _manifest_file(path: FilePath, root: FilePath, name: str) -> tuple[bytes, De
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SqlFiles:
-    """Reads each SQL file once; keyed by kind and path."""
+    """Reads each SQL file once, however many processes name it, so that all see the same bytes."""
 
     root: FilePath
     directory: FilePath
     dependencies: dict[tuple[DependencyKind, str], Dependency] = field(default_factory=dict)
+    contents: dict[tuple[DependencyKind, str], tuple[bytes, Dependency]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def texts_of(self, process: AuthoredProcess) -> dict[Path, SqlText]:
@@ -148,7 +149,7 @@ class _SqlFiles:
             return SqlText(text=sql or "")
         path = (*where, "sql_file")
         try:
-            content, dependency = read_project_file(self.root, self.directory, sql_file, kind)
+            content, dependency = self._content(sql_file, kind)
             text = content.decode("utf-8-sig")
         except ProjectFileError as error:
             self.problems.append(
@@ -165,6 +166,11 @@ class _SqlFiles:
             self.problems.append(process.problem(finding))
             return None
         return SqlText(text=text, file=sql_file)
+
+    def _content(self, name: str, kind: DependencyKind) -> tuple[bytes, Dependency]:
+        if (kind, name) not in self.contents:
+            self.contents[kind, name] = read_project_file(self.root, self.directory, name, kind)
+        return self.contents[kind, name]
 
 
 def _findings(authored: AuthoredManifest, texts: list[dict[Path, SqlText]]) -> list[Problem]:

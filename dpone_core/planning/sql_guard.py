@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from dpone_core.model.connector import ConnectorType
@@ -126,6 +127,7 @@ def _with_literals(text: str) -> str:
     return bind_tokens(sql, dict.fromkeys(sql.tokens, ""), lambda ordinal: f"'token{ordinal}'").text
 
 
+@lru_cache(maxsize=64)
 def _parsed_verdict(text: str, connector: ConnectorType) -> SqlVerdict:
     try:
         statements = _parse(text, SQLGLOT_DIALECT[connector])

@@ -7,6 +7,8 @@ by JSON Schema, by the models and by `check`; later layers see what earlier ones
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -21,12 +23,12 @@ from dpone_core.manifest.processes import authored_manifest
 from dpone_core.model.problem import ManifestInvalidError
 
 HERE = Path(__file__).parent
-SCHEMAS = HERE.parents[1] / "schemas"
+ROOT = HERE.parents[1]
+SCHEMAS = ROOT / "schemas"
 VALID = sorted((HERE / "corpus" / "valid").glob("*.yaml"))
 INVALID = sorted((HERE / "corpus" / "invalid").glob("*.yaml"))
 EXPECTED = json.loads((HERE / "corpus" / "invalid" / "expected.json").read_text())
 UNAVAILABLE = json.loads((HERE / "corpus" / "valid" / "unavailable.json").read_text())
-SEED_EXAMPLES = HERE / "corpus" / "valid"
 
 
 @cache
@@ -93,3 +95,24 @@ def test_no_invalid_manifest_shows_its_secret() -> None:
     for path in INVALID:
         for problem in check_manifest(path).errors:
             assert "CANARY" not in f"{problem} {problem.fix}"
+
+
+def test_the_command_refuses_every_invalid_manifest_and_no_available_one() -> None:
+    available = [path for path in VALID if path.name not in UNAVAILABLE]
+    assert command_checks(available) == (0, len(available), True)
+    assert command_checks(INVALID) == (2, len(INVALID), False)
+
+
+def command_checks(paths: list[Path]) -> tuple[int, int, bool]:
+    """Exit status, number of reports, and whether any passed."""
+    names = [str(path.relative_to(ROOT)) for path in paths]
+    done = subprocess.run(
+        [sys.executable, "-m", "dpone", "check", "--format", "json", *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    reports = json.loads(done.stdout)["reports"]
+    return done.returncode, len(reports), any(report["passed"] for report in reports)

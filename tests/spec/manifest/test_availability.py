@@ -1,0 +1,86 @@
+"""What dpone cannot do yet is refused by check, plan and run alike, at the field that asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpone_core.manifest.availability import GAPS, NOT_AVAILABLE_YET
+from dpone_core.manifest.resolve import load_manifest
+from dpone_core.model.problem import ManifestInvalidError
+from tests.spec.manifest.manifests import flow, problems_of, written
+
+CURSOR = {"incremental": {"cursor_column": "updated_at"}}
+APPEND: dict[str, Any] = {"source__options": CURSOR, "sink__strategy": {"mode": "incremental_append"}}
+FILES = {"type": "files", "options": {"path": "*.csv", "format": "csv"}}
+
+
+def hooks(phase: str, **fields: object) -> dict[str, object]:
+    return {"source__options": {"hooks": {phase: [{"id": "a"} | fields]}}}
+
+
+ASKED = [
+    ("source.type", {"source__type": "mssql"}),
+    ("source.type", {"source__type": "postgres"}),
+    ("source.type", {"source__type": "mysql"}),
+    ("source.type", {"source__type": "clickhouse"}),
+    ("source.type", {"source__type": "duckdb"}),
+    ("source.options.format", {"source": FILES}),
+    ("source.options.partitioning", {"source__options": {"partitioning": {"column": "id", "num_partitions": 2}}}),
+    ("sink.type", {"sink__type": "postgres"}),
+    ("sink.type", {"sink__type": "mssql"}),
+    ("sink.type", {"sink__type": "files"}),
+    ("sink.strategy.mode", {"sink__strategy__mode": "partition_replace"}),
+    (
+        "sink.strategy.mode",
+        APPEND | {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}, "state": {"type": "sink"}},
+    ),
+    ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
+    ("source.options.hooks.pre_hook[0].type", hooks("pre_hook", type="webhook")),
+    ("source.options.hooks.post_hook[0].type", hooks("post_hook", type="marker")),
+    ("source.options.hooks.pre_hook[0].kind", hooks("pre_hook", kind="notification", sql="SELECT 1")),
+    ("source.options.hooks.pre_hook[0].kind", hooks("pre_hook", kind="data_quality_probe", sql="SELECT 1")),
+    (
+        "source.options.hooks.post_hook[0].execution.airflow",
+        hooks("post_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
+    ),
+    ("quality.gates[0]", {"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}}),
+    ("state.type", APPEND | {"state": {"type": "file"}}),
+]
+
+
+@pytest.mark.parametrize(("field", "changes"), ASKED)
+def test_an_unavailable_field_is_refused_alone_and_with_a_way_out(
+    tmp_path: Path, field: str, changes: dict[str, object]
+) -> None:
+    [problem] = problems_of(tmp_path, flow(**changes))
+    assert (problem.code, problem.path) == (NOT_AVAILABLE_YET, field)
+    assert problem.fix and problem.position is not None
+
+
+def test_loading_for_plan_and_run_refuses_it_too(tmp_path: Path) -> None:
+    with pytest.raises(ManifestInvalidError, match=NOT_AVAILABLE_YET):
+        load_manifest(written(tmp_path, flow(source__type="mssql")), project_root=tmp_path)
+
+
+def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:
+    said = {problems_of(tmp_path, flow(**changes))[0].message for _, changes in ASKED}
+    assert said == {f"{gap.what} is not available yet" for gap in GAPS}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source": {"type": "files", "options": {"path": "*.parquet", "format": "parquet"}}},
+        {"sink__type": "duckdb"},
+        APPEND | {"state": {"type": "sink"}},
+        {"sink__options": {"normalization": {"enabled": False}}},
+        {"quality": {"gates": [{"type": "typed_hash_reconciliation", "severity": "warning"}]}},
+        hooks("pre_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
+        hooks("pre_hook", sql="UPDATE t SET a = 1", mutates_source=True, kind="source_refresh"),
+    ],
+)
+def test_what_is_available_passes(tmp_path: Path, changes: dict[str, object]) -> None:
+    assert problems_of(tmp_path, flow(**changes)) == ()
