@@ -164,8 +164,8 @@ def environment(
         "DPONE_TRY_NUMBER": "{{ ti.try_number }}",
         "DPONE_MAP_INDEX": "{{ ti.map_index }}",
         "DPONE_LOGICAL_DATE": _instant_of("logical_date"),
-        "DPONE_INTERVAL_START": _instant_of("data_interval_start"),
-        "DPONE_INTERVAL_END": _instant_of("data_interval_end"),
+        "DPONE_INTERVAL_START": _interval_bound("data_interval_start"),
+        "DPONE_INTERVAL_END": _interval_bound("data_interval_end"),
     }
     if step.receipts_from:
         pulled = ", ".join(
@@ -245,6 +245,12 @@ def _given(platform: Platform) -> dict[str, object]:
 
 def _instant_of(name: str) -> str:
     return "{{ dag_run." + name + ".isoformat() if dag_run." + name + " else '' }}"
+
+
+def _interval_bound(name: str) -> str:
+    """Airflow gives a manual run an interval of no length; such a run has no interval."""
+    real = "dag_run.data_interval_start and dag_run.data_interval_start != dag_run.data_interval_end"
+    return "{{ dag_run." + name + ".isoformat() if " + real + " else '' }}"
 
 
 def _require_shape(name: str, value: object, default: object) -> None:

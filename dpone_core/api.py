@@ -40,7 +40,7 @@ from dpone_core.wiring.preparation import (
     verified_hook_receipts,
 )
 from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
-from dpone_core.wiring.project import environment_snapshot, evidence_root, project_root
+from dpone_core.wiring.project import environment_snapshot, evidence_root, located, project_root
 from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
 
 
@@ -168,7 +168,8 @@ def execute_run(
     invocation: RunInvocation | None = None
     try:
         invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-        manifest = load_manifest(path, project_root=project_root(project_dir, variables))
+        root = project_root(project_dir, variables)
+        manifest = load_manifest(located(path, root), project_root=root)
         prepared = prepare_run(manifest, options, invocation, variables, ports.redactor)
     except DponeError as error:
         facts = RunFacts(
@@ -227,7 +228,8 @@ def execute_hooks(
     variables = environment_snapshot(environment)
     ports = ports or RunProcessPorts()
     invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-    manifest = load_manifest(path, project_root=project_root(project_dir, variables))
+    root = project_root(project_dir, variables)
+    manifest = load_manifest(located(path, root), project_root=root)
     configs = manifest.select(options.selector)
     if len(configs) > 1:
         raise ETLConfigurationError(

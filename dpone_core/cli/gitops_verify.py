@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dpone_core.cli.dispatch import CommandContext
-from dpone_core.cli.run import step_identity
-from dpone_core.contracts.step_receipt import StepIdentity
+from dpone_core.cli.run import fingerprint_or_none, step_identity
 from dpone_core.invocation import RunArguments
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.wiring.bundles import PackReference, verify_bundle
@@ -16,7 +16,11 @@ def execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     fingerprint = arguments.pack_fingerprint
-    context.facts.identity = StepIdentity(kind=StepKind.BUNDLE_VERIFY, pack_fingerprint=fingerprint)
+    context.facts.identity = replace(
+        context.facts.identity,
+        kind=StepKind.BUNDLE_VERIFY,
+        pack_fingerprint=fingerprint_or_none(arguments.pack_fingerprint),
+    )
     verification = verify_bundle(
         PackReference(path=Path(arguments.pack), fingerprint=fingerprint),
         manifest=Path(arguments.manifest) if arguments.manifest else None,

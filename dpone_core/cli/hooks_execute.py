@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from dpone_core.api import HookOptions, RunProcessPorts, execute_hooks
 from dpone_core.cli.console import log_to
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import deliver
-from dpone_core.cli.run import pack_reference, run_arguments, step_identity
-from dpone_core.contracts.step_receipt import StepIdentity
+from dpone_core.cli.run import fingerprint_or_none, pack_reference, run_arguments, step_identity
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.model.vocabulary import HookPhase, StepKind
 
@@ -21,7 +21,9 @@ def execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     log_to(sys.stderr, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
-    context.facts.identity = StepIdentity(kind=StepKind.HOOK, pack_fingerprint=arguments.pack_fingerprint)
+    context.facts.identity = replace(
+        context.facts.identity, kind=StepKind.HOOK, pack_fingerprint=fingerprint_or_none(arguments.pack_fingerprint)
+    )
     execution = execute_hooks(
         Path(arguments.manifest),
         HookOptions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from dpone_core.api import RunExecution, RunOptions, RunProcessPorts, execute_run
@@ -16,6 +17,7 @@ from dpone_core.evidence.markdown import run_markdown
 from dpone_core.evidence.outcome import RunReport, RunSetReport, failure_facts
 from dpone_core.evidence.recovery import recovery_advice
 from dpone_core.invocation import RunArguments, RunInvocation
+from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.ports.progress import Progress
@@ -28,8 +30,8 @@ def execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     log_to(sys.stderr, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
-    context.facts.identity = StepIdentity(
-        kind=StepKind.LOAD, step_id=os.environ.get("DPONE_STEP_ID") or None, pack_fingerprint=arguments.pack_fingerprint
+    context.facts.identity = replace(
+        context.facts.identity, kind=StepKind.LOAD, pack_fingerprint=fingerprint_or_none(arguments.pack_fingerprint)
     )
     execution = execute_run(
         Path(arguments.manifest),
@@ -82,11 +84,9 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 
 
 def step_identity(
-    kind: StepKind, invocation: RunInvocation | None, pack_fingerprint: str | None, **known: str | None
+    kind: StepKind, invocation: RunInvocation, pack_fingerprint: str | None, **known: str | None
 ) -> StepIdentity:
     """Ids as the scheduler gave them; outside Airflow most are unknown and stay null."""
-    if invocation is None:
-        return StepIdentity(kind=kind, pack_fingerprint=pack_fingerprint)
     return StepIdentity(
         kind=kind,
         step_id=invocation.step_id,
@@ -104,21 +104,25 @@ def step_identity(
     )
 
 
+def fingerprint_or_none(text: str | None) -> str | None:
+    """A malformed --pack-fingerprint is refused by the pack check; the receipt must not fail because of it."""
+    return text if is_fingerprint(text) else None
+
+
 def learn(facts: StepFacts, execution: RunExecution, pack_fingerprint: str | None) -> None:
     """What the receipt says of a run: the refusal, or the only process's outcome."""
-    facts.identity = step_identity(StepKind.LOAD, execution.invocation, pack_fingerprint)
     error = execution.refusal
     if error is not None:
         failure = failure_facts(error)
         facts.error_code, facts.error_line = failure.code, failure.line
         return
     outcome = execution.outcomes[-1]
-    load = outcome.report.outcome
-    assert load is not None  # an executed run always has an outcome
+    load, invocation = outcome.report.outcome, execution.invocation
+    assert load is not None and invocation is not None  # an executed run has both
     planned = outcome.prepared.planned
     facts.identity = step_identity(
         StepKind.LOAD,
-        execution.invocation,
+        invocation,
         pack_fingerprint,
         process=planned.plan.process,
         load_id=load.identity.load_id,

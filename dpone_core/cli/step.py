@@ -6,6 +6,7 @@ Not a judgment: whether the step succeeded was decided before; the receipt says 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from dpone_core.contracts.step_receipt import (
 )
 from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.outcome import LoadOutcome, failure_facts
+from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.vocabulary import RetryClassification, StepKind, StepStatus
 from dpone_core.version import __version__
 
@@ -35,11 +37,35 @@ class ReceiptNotWrittenError(ETLExecutionError):
     code = "DPONE_RECEIPT_NOT_WRITTEN"
 
 
+def environment_identity(environment: Mapping[str, str]) -> StepIdentity:
+    """Ids as the scheduler's environment states them, read leniently: a refused step must still say whose it is."""
+
+    def text(name: str) -> str | None:
+        value = environment.get(name, "").strip()
+        return value or None
+
+    def integer(name: str, default: int) -> int:
+        value = environment.get(name, "").strip()
+        return int(value) if value.lstrip("-").isdecimal() and value.isascii() else default
+
+    fingerprint = text("DPONE_RUN_SPEC_FINGERPRINT")
+    return StepIdentity(
+        kind=StepKind.LOAD,
+        step_id=text("DPONE_STEP_ID"),
+        dag_id=text("DPONE_DAG_ID"),
+        dag_run_id=text("DPONE_DAG_RUN_ID"),
+        run_id=text("DPONE_DAG_RUN_ID"),
+        try_number=max(0, integer("DPONE_TRY_NUMBER", 1)),
+        map_index=max(-1, integer("DPONE_MAP_INDEX", -1)),
+        run_spec_fingerprint=fingerprint if is_fingerprint(fingerprint) else None,
+    )
+
+
 @dataclass(slots=True, kw_only=True)
 class StepFacts:
     """What a command learned for its receipt, filled in as it goes; None = not known when it ended."""
 
-    identity: StepIdentity = field(default_factory=lambda: StepIdentity(kind=StepKind.LOAD))
+    identity: StepIdentity = field(default_factory=lambda: environment_identity(os.environ))
     outcome: LoadOutcome | None = None
     evidence: EvidenceReference | None = None
     retry: RetryClassification | None = None

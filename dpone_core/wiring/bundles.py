@@ -17,7 +17,7 @@ from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocatio
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.resources import read_file_bounded
 from dpone_core.wiring.preparation import plan_process
-from dpone_core.wiring.project import environment_snapshot, project_root
+from dpone_core.wiring.project import environment_snapshot, located, project_root
 
 MAX_PLATFORM_BYTES: Final = 1 << 20
 
@@ -59,8 +59,8 @@ def verify_bundle(
     variables = environment_snapshot(environment)
     learned(resolve_invocation(arguments or RunArguments(), variables, f"manual-{uuid.uuid4().hex}"))
     root = project_root(project_dir, variables)
-    pack = load_pack_file(reference.path)
-    path = manifest or (root or Path()) / pack.manifest
+    pack = load_pack_file(located(reference.path, root))
+    path = located(manifest or Path(pack.manifest), root)
     require_pack(pack, reference.fingerprint, load_manifest(path, project_root=root))
     return BundleVerification(pack=pack, files=len(pack.dependencies))
 
@@ -106,7 +106,7 @@ def compile_manifest(
 
 def agreed_pack(reference: PackReference, manifest: Manifest) -> Pack:
     """The pack, if its fingerprint is the expected one and every file it lists hashes to what was reviewed."""
-    pack = load_pack_file(reference.path)
+    pack = load_pack_file(located(reference.path, manifest.project_root))
     require_pack(pack, reference.fingerprint, manifest)
     return pack
 

@@ -23,3 +23,13 @@ def project_root(project_dir: str | Path | None, environment: Mapping[str, str])
 
 def evidence_root(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("DPONE_EVIDENCE_DIR") or DEFAULT_EVIDENCE_DIRECTORY)
+
+
+def located(path: Path, root: Path | None) -> Path:
+    """A relative path below an explicit project root, where it exists there; else as given.
+
+    Steps in a pod name files relative to the bundle, whatever the image's working directory is.
+    """
+    if root is None or path.is_absolute() or not (root / path).is_file():
+        return path
+    return root / path

@@ -64,7 +64,8 @@ def main(target: Path) -> dict[str, int]:
 def rows(table: str, names: list[str]) -> Iterator[list[str | int | None]]:
     for number, record in enumerate(csv.DictReader(opened(table)), start=1):
         yield [
-            number if name == "flight_id" else None if record[name] in MISSING else whole(record[name]) for name in names
+            number if name == "flight_id" else None if record[name] in MISSING else whole(record[name])
+            for name in names
         ]
 
 
