@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.cncf.kubernetes.utils.container import container_is_running
 from airflow.providers.common.compat.sdk import (
     XCOM_RETURN_KEY,
     AirflowException,
@@ -19,13 +20,23 @@ from airflow.providers.common.compat.sdk import (
     AirflowTaskTimeout,
 )
 from kubernetes.client.exceptions import ApiException
+from kubernetes.watch import Watch
+from urllib3.exceptions import HTTPError
 
 from dpone_airflow.links import LoadReportLink
 from dpone_airflow.outcome import STEP_END_KEY, RetryDecision, StepContract, StepEnd, decide_retry
-from dpone_core.contracts.receipt_verification import RECEIPT_NOT_SUCCEEDED, ReceiptExpectation, ReceiptProblem, examine
-from dpone_core.contracts.step_receipt import RECEIPT_INVALID, StepReceipt, receipt_from_termination
+from dpone_core.contracts.receipt_verification import (
+    RECEIPT_NOT_SUCCEEDED,
+    RECEIPT_REQUIRED,
+    ReceiptExpectation,
+    ReceiptProblem,
+    examine,
+)
+from dpone_core.contracts.step_receipt import StepReceipt, receipt_from_termination
 
 _UNREADABLE = "unreadable"
+_DEFAULT_GRACE_SECONDS = 30
+_LAST_LOOK_SECONDS = 5
 
 
 class StepFailedError(AirflowException):
@@ -94,6 +105,8 @@ class DponePodOperator(KubernetesPodOperator):
     def cleanup(self, pod: Any, remote_pod: Any, xcom_result: Any = None, context: Any = None) -> None:
         """Look at the pod once more before it goes, then let the stock operator judge its state and delete it."""
         fresh = self._read_again(pod) if pod is not None and pod.metadata.name else None
+        if fresh is not None and not self._killed and container_is_running(fresh, self.base_container_name):
+            fresh = self._stopped(fresh)
         self._observe(fresh or remote_pod)
         found = self._receipt.wire() if self._receipt else xcom_result
         super().cleanup(
@@ -149,6 +162,31 @@ class DponePodOperator(KubernetesPodOperator):
         if second is not None:
             self._accept(second.wire())
 
+    def _stopped(self, pod: Any) -> Any:
+        """A pod that outlived its task, asked to stop; as last seen, with its step ended if its grace period allowed.
+
+        The pod is watched, not polled: between the end of its step and its removal there may be an instant only.
+        """
+        grace = self.termination_grace_period or _DEFAULT_GRACE_SECONDS
+        watch, seen = Watch(), pod
+        try:
+            for event in watch.stream(
+                self.client.list_namespaced_pod,
+                namespace=pod.metadata.namespace,
+                field_selector=f"metadata.name={pod.metadata.name}",
+                timeout_seconds=int(grace) + _LAST_LOOK_SECONDS,
+            ):
+                if seen is pod:
+                    self.process_pod_deletion(pod, reraise=False)
+                seen = event["object"]
+                if event["type"] == "DELETED" or not container_is_running(seen, self.base_container_name):
+                    break
+        except (ApiException, HTTPError) as error:
+            self.log.warning("The end of the pod could not be watched (%s)", type(error).__name__)
+        finally:
+            watch.stop()
+        return seen
+
     def _read_again(self, pod: Any) -> Any:
         try:
             return self.pod_manager.read_pod(pod)
@@ -176,4 +214,4 @@ class DponePodOperator(KubernetesPodOperator):
         if self._problem is not None and end.receipt is None and self._problem.code != RECEIPT_NOT_SUCCEEDED:
             parts.append(f"{self._problem.code}: {self._problem.message}")
         advice = "no automatic retry" if decision is RetryDecision.STOP else "it may be retried"
-        return f"dpone step {self.step.step_id}: {'; '.join(parts) or RECEIPT_INVALID}; {advice}"
+        return f"dpone step {self.step.step_id}: {'; '.join(parts) or f'{RECEIPT_REQUIRED}: no receipt'}; {advice}"

@@ -20,7 +20,8 @@ from dpone_airflow.pod_args import Platform, PodArguments, inline_step, pod_argu
 from dpone_core.contracts.run_spec import MAX_RUN_SPEC_BYTES, RUN_SPEC_INVALID, RunSpec, RunSpecStep, parse_run_spec
 from dpone_core.contracts.wire import ContractInvalidError
 from dpone_core.errors import ErrorCode
-from dpone_core.resources import DocumentTooLargeError, dpone_version, read_file_bounded
+from dpone_core.resources import DocumentTooLargeError, read_file_bounded
+from dpone_core.version import __version__
 
 if TYPE_CHECKING:
     from dpone_airflow.gate import DponeOutcomeGateOperator
@@ -90,7 +91,7 @@ def load_run_spec(path: str | Path) -> RunSpec:
     except ContractInvalidError as error:
         raise ContractInvalidError(f"{file}: {error.message}", code=RUN_SPEC_INVALID, path=error.path) from None
     except DocumentTooLargeError as error:
-        raise ContractInvalidError(f"{file}: {error.message}", code=RUN_SPEC_INVALID) from None
+        raise ContractInvalidError(f"{file}: {error}", code=RUN_SPEC_INVALID) from None
     except OSError as error:
         raise ContractInvalidError(
             f"{file}: the run-spec cannot be read ({type(error).__name__})",
@@ -143,12 +144,12 @@ def _step_task(
         step,
         platform=cluster,
         receipt_task_ids={name: task_ids[name] for name in step.receipts_from},
-        dpone_version=dpone_version(),
+        dpone_version=__version__,
     )
     return DponePodOperator(
         task_id=step.step_id if placed else task_ids[step.step_id],
         dag=dag,
-        step=step_contract(spec, step, dpone_version()),
+        step=step_contract(spec, step, __version__),
         task_display_name=step_title(spec, step),
         doc_md=step_document(spec, step),
         **_vendor_arguments(arguments),
@@ -181,7 +182,7 @@ def _gate(
 
     return DponeOutcomeGateOperator(
         dag=dag,
-        steps={task_ids[step.step_id]: step_contract(spec, step, dpone_version()) for step in steps},
+        steps={task_ids[step.step_id]: step_contract(spec, step, __version__) for step in steps},
         run_spec_ref={
             "process": spec.process,
             "run_spec_fingerprint": spec.fingerprint,

@@ -6,25 +6,14 @@ Source: design 13 and 14.
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Final
-
-from dpone_core.errors import ErrorCode, ETLConfigurationError
-
-DISTRIBUTION: Final = "dpone"
-DOCUMENT_TOO_LARGE: Final = ErrorCode("DPONE_DOCUMENT_TOO_LARGE")
-RESOURCE_MISSING: Final = ErrorCode("DPONE_RESOURCE_MISSING")
 
 _PACKAGE: Final = Path(__file__).resolve().parent
 
 
-class DocumentTooLargeError(ETLConfigurationError):
+class DocumentTooLargeError(OSError):
     """A stream holds more than its reader accepts; at most `limit_bytes` + 1 bytes were read."""
-
-    code = DOCUMENT_TOO_LARGE
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"the document is larger than {limit_bytes} bytes")
@@ -50,28 +39,17 @@ def read_file_bounded(path: Path, limit_bytes: int) -> bytes:
 
 
 def schemas_directory() -> Path:
-    """Where the published JSON Schemas lie; raises DPONE_RESOURCE_MISSING."""
+    """Where the published JSON Schemas lie; raises FileNotFoundError."""
     return _shipped("schemas")
 
 
 def dag_factories_directory() -> Path:
-    """Where the DAG files that users copy lie; raises DPONE_RESOURCE_MISSING."""
+    """Where the DAG files that users copy lie; raises FileNotFoundError."""
     return _shipped("dag_factories")
-
-
-@cache
-def dpone_version() -> str:
-    """Version of the code that runs: pyproject.toml of the checkout, else the installed distribution."""
-    project_file = _PACKAGE.parent / "pyproject.toml"
-    if project_file.is_file():
-        project = tomllib.loads(project_file.read_text(encoding="utf-8")).get("project", {})
-        if project.get("name") == DISTRIBUTION:
-            return str(project["version"])
-    return metadata.version(DISTRIBUTION)
 
 
 def _shipped(name: str) -> Path:
     for candidate in (_PACKAGE / "_bundled" / name, _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise ETLConfigurationError(f"the shipped directory {name} is missing", code=RESOURCE_MISSING)
+    raise FileNotFoundError(f"the shipped directory {name} is missing; dpone is not installed completely")

@@ -87,18 +87,17 @@ def examine(value: object, expectation: ReceiptExpectation) -> ReceiptExaminatio
 def verify(receipt: StepReceipt, expectation: ReceiptExpectation) -> tuple[ReceiptProblem, ...]:
     """Every reason not to accept `receipt`, empty if there is none.
 
-    A receipt that did not succeed may leave unknown (null) what it had not read yet; a success may not. bundle_verify
-    judges the whole bundle, so its process and policy may be null.
+    A receipt that did not succeed may leave unknown (null) what it had not read yet, and a refusal, which nothing ever
+    repeats, everything but its kind; a success may not. bundle_verify judges the whole bundle, so its process and
+    policy may be null.
     """
     problems: list[ReceiptProblem] = []
     if _minor(receipt.dpone_version) != _minor(expectation.dpone_version):
         message = f"the receipt is of dpone {receipt.dpone_version}, expected {expectation.dpone_version}"
         problems.append(ReceiptProblem(code=RECEIPT_VERSION_UNSUPPORTED, message=message, field="dpone_version"))
-    problems.extend(_mismatch(name) for name in _ALWAYS if not _same(name, receipt, expectation))
     succeeded = receipt.status is StepStatus.SUCCEEDED
-    for name in _ONCE_KNOWN:
-        may_be_unknown = not succeeded or (receipt.kind is StepKind.BUNDLE_VERIFY and name in _PER_PROCESS)
-        if getattr(receipt, name) is None and may_be_unknown:
+    for name in (*_ALWAYS, *_ONCE_KNOWN):
+        if getattr(receipt, name) is None and _may_be_unknown(name, receipt):
             continue
         if not _same(name, receipt, expectation):
             problems.append(_mismatch(name))
@@ -106,6 +105,14 @@ def verify(receipt: StepReceipt, expectation: ReceiptExpectation) -> tuple[Recei
         message = f"step {expectation.step_id} {receipt.status.value}: {receipt.error_code}"
         problems.append(ReceiptProblem(code=RECEIPT_NOT_SUCCEEDED, message=message, field="status"))
     return tuple(problems)
+
+
+def _may_be_unknown(name: str, receipt: StepReceipt) -> bool:
+    if receipt.status is StepStatus.REFUSED:
+        return True
+    if receipt.status is StepStatus.SUCCEEDED:
+        return receipt.kind is StepKind.BUNDLE_VERIFY and name in _PER_PROCESS
+    return name in _ONCE_KNOWN
 
 
 def _same(name: str, receipt: StepReceipt, expectation: ReceiptExpectation) -> bool:

@@ -40,7 +40,7 @@ class LosesTheApi(KubernetesPodOperatorCallback):
 
 
 CALLBACKS = {"interrupted": KillAtStart, "interrupted_at_the_end": KillAtTheEnd, "api_lost": LosesTheApi}
-TIMEOUTS = {"too_long": timedelta(seconds=4)}
+TIMEOUTS = {"too_long": timedelta(seconds=3), "stopped_in_time": timedelta(seconds=3)}
 RUN_SPEC = load_run_spec(Path(__file__).parent / "flights.spec.json")
 
 for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -66,6 +67,12 @@ def receipt(exit_code: int = 0, error: str | None = None, retry: str | None = No
     )
 
 
+def report_the_interruption(*_: object) -> None:
+    held = receipt(143, "DPONE_INTERRUPTED", "operator_verification_required")
+    TERMINATION_FILE.write_bytes(termination_message("DPONE_INTERRUPTED: stopped", held))
+    sys.exit(143)
+
+
 def leave(content: bytes) -> None:
     RECEIPT_FILE.write_bytes(content)
 
@@ -112,6 +119,9 @@ def behave(scenario: str) -> int:
         case "killed":
             leave(receipt().encode()[:10])
             os.kill(os.getpid(), 9)
+        case "stopped_in_time":
+            signal.signal(signal.SIGTERM, report_the_interruption)
+            time.sleep(60)
         case "interrupted" | "too_long":
             print("waiting", flush=True)
             time.sleep(60)

@@ -31,6 +31,7 @@ SYNCHRONOUS = (
     *GREEN,
     *("with_gate", "stock_task", "no_receipt", "no_receipt_exit_1", "foreign", "malformed", "blob", "refused"),
     *("unsafe", "lying_exit", "killed", "killed_after_success", "interrupted", "interrupted_at_the_end", "too_long"),
+    "stopped_in_time",
 )
 DEFERRED = ("ok", "no_receipt", "refused", "safe_retry", "unsafe", "termination_only", "killed_after_success")
 
@@ -113,7 +114,8 @@ def test_a_run_with_every_receipt_passes(runs: Runs, scenario: str) -> None:
         ("lying_exit", 1, "DPONE_QUALITY_GATES_FAILED"),
         ("killed", 2, "DPONE_POD_EXIT_NONZERO"),
         ("killed_after_success", 1, "DPONE_POD_EXIT_NONZERO"),
-        ("too_long", 2, "DPONE_RECEIPT_REQUIRED"),
+        ("too_long", 2, "DPONE_POD_EXIT_NONZERO"),
+        ("stopped_in_time", 1, "DPONE_INTERRUPTED"),
         ("interrupted_at_the_end", 1, "DPONE_TASK_NOT_SUCCESSFUL"),
     ],
 )

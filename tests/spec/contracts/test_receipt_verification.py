@@ -62,10 +62,23 @@ def test_a_success_must_know_what_it_belongs_to(field: str) -> None:
     assert [problem.field for problem in verify(receipt(**{field: None}), expectation())] == [field]
 
 
-@pytest.mark.parametrize("field", ["pack_fingerprint", "policy_snapshot_id", "process"])
+UNKNOWN_TO_A_REFUSAL = ["dag_id", "dag_run_id", "run_spec_fingerprint", "step_id", "process", "policy_snapshot_id"]
+
+
+@pytest.mark.parametrize("field", UNKNOWN_TO_A_REFUSAL)
 def test_a_refusal_may_not_know_yet_and_is_no_mismatch(field: str) -> None:
     problems = verify(receipt(refused(), **{field: None}), expectation())
     assert [problem.code for problem in problems] == ["DPONE_RECEIPT_NOT_SUCCEEDED"]
+
+
+@pytest.mark.parametrize(("field", "known"), [("dag_run_id", True), ("step_id", True), ("process", False)])
+def test_a_failure_knows_its_run_and_may_not_know_the_rest(field: str, known: bool) -> None:
+    codes = [problem.code for problem in verify(receipt(failed(), **{field: None}), expectation())]
+    assert (MISMATCH in codes) is known
+
+
+def test_a_refusal_of_another_run_is_a_mismatch() -> None:
+    assert verify(receipt(refused(), dag_run_id="other"), expectation())[0].code == MISMATCH
 
 
 def test_a_failure_of_another_run_is_a_mismatch_as_well() -> None:
