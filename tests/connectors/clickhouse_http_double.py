@@ -1,0 +1,162 @@
+"""A ClickHouse HTTP endpoint over the embedded engine: the real engine behind the real protocol, and faults on demand.
+
+Run as `python clickhouse_http_double.py DIRECTORY`; the first line of output is the port. `POST /_faults` takes a JSON
+list of `{"match": regex, "stage": "before" | "after", "code": int | null, "times": int}`: a matching statement is
+refused with `code`, or the connection is dropped before or after the statement was executed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import chdb
+import lz4.frame
+
+_TRANSPORT = frozenset(
+    {"query", "database", "query_id", "session_id", "enable_http_compression", "client_protocol_version", "compress"}
+    | {"wait_end_of_query", "send_progress_in_http_headers", "http_headers_progress_interval_ms", "default_format"}
+)
+_FORMAT = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
+_INSERT = re.compile(r"^\s*INSERT\s+INTO\b.*\bFORMAT\s+(\w+)\s*$", re.IGNORECASE | re.DOTALL)
+_CODE = re.compile(r"Code: (\d+)")
+
+
+class EngineError(Exception):
+    """What a server would answer with an exception code."""
+
+
+class DroppedConnection(Exception):
+    """The client will never hear of it."""
+
+
+@dataclass(slots=True)
+class Fault:
+    match: str
+    stage: str
+    code: int | None = None
+    times: int = 1
+
+
+class Endpoint(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.engine = chdb.connect(directory)
+        self.applied: dict[str, str] = {}
+        self.one_at_a_time = threading.Lock()
+        self.faults: list[Fault] = []
+
+    def apply(self, settings: dict[str, str]) -> None:
+        """Makes the engine's settings those of this request; unchanged ones cost nothing."""
+        for name in self.applied.keys() - settings.keys():
+            self.engine.query(f"SET {name} = DEFAULT", "Null")
+        for name, value in settings.items() - self.applied.items():
+            self.engine.query(f"SET {name} = '{value}'", "Null")
+        self.applied = settings
+
+    def strike(self, sql: str, stage: str) -> None:
+        for fault in self.faults:
+            if fault.stage == stage and fault.times > 0 and re.search(fault.match, sql):
+                fault.times -= 1
+                if fault.code is None:
+                    raise DroppedConnection
+                raise EngineError(f"Code: {fault.code}. DB::Exception: injected. (INJECTED)")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16
+    server: Endpoint
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def do_POST(self) -> None:
+        parts = urlsplit(self.path)
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        body = self._body()
+        if parts.path == "/_faults":
+            self.server.faults = [Fault(**fault) for fault in json.loads(body)]
+            self._reply(200, b"ok")
+            return
+        try:
+            self._reply(200, self._answer(parameters, body))
+        except DroppedConnection:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except Exception as error:
+            text = str(error)
+            code = _CODE.search(text)
+            self._reply(500, text[max(0, text.find("Code: ")) :].encode(), code=code.group(1) if code else "1002")
+
+    def _body(self) -> bytes:
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            chunks = []
+            while size := int(self.rfile.readline(), 16):
+                chunks.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            raw = b"".join(chunks)
+        else:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return lz4.frame.decompress(raw) if self.headers.get("Content-Encoding") == "lz4" else raw
+
+    def _answer(self, parameters: dict[str, str], body: bytes) -> bytes:
+        query = parameters.get("query", "")
+        insert = _INSERT.match(query)
+        sql = query if insert else "\n".join(part for part in (query, body.decode()) if part)
+        settings = {k: v for k, v in parameters.items() if k not in _TRANSPORT and not k.startswith("param_")}
+        bound = {k.removeprefix("param_"): v for k, v in parameters.items() if k.startswith("param_")}
+        with self.server.one_at_a_time:
+            self.server.strike(sql, "before")
+            self.server.apply(settings)
+            if insert:
+                answer = self._insert(sql, insert.group(1), body)
+            else:
+                found = _FORMAT.search(sql)
+                answer = self.server.engine.query(
+                    sql, found.group(1) if found else "TabSeparated", params=bound
+                ).bytes()
+            self.server.strike(sql, "after")
+        return answer or b""
+
+    def _insert(self, sql: str, fmt: str, body: bytes) -> bytes:
+        descriptor, path = tempfile.mkstemp()
+        try:
+            os.close(descriptor)
+            with open(path, "wb") as file:
+                file.write(body)
+            statement = _FORMAT.sub("", sql)
+            self.server.engine.query(f"{statement} FROM INFILE '{path}' FORMAT {fmt}", "Null")
+        finally:
+            os.unlink(path)
+        return b""
+
+    def _reply(self, status: int, body: bytes, *, code: str | None = None) -> None:
+        self.send_response(status)
+        self.send_header("X-ClickHouse-Timezone", "UTC")
+        if code is not None:
+            self.send_header("X-ClickHouse-Exception-Code", code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    endpoint = Endpoint(sys.argv[1])
+    print(endpoint.server_address[1], flush=True)
+    endpoint.serve_forever()
