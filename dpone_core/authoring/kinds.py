@@ -21,6 +21,8 @@ FRAGMENT_OF: Final = "x-dpone-fragment"
 
 
 class ManifestKind(StrEnum):
+    """What a manifest says it is; the names are versioned contracts."""
+
     FLOW = "dpone.flow.v1"
     BATCH = "dpone.batch.v1"
 

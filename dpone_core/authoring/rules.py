@@ -73,16 +73,19 @@ def token_findings(sql: SqlText, path: Path, *, with_cursor: bool) -> Iterator[F
 
 
 def keeps_cursor(process: ProcessSection) -> bool:
+    """Whether the rows of a run are decided by a saved cursor."""
     return process.source.options.incremental is not None
 
 
 def hook_sections(hooks: HooksSection) -> Iterator[tuple[HookPhase, int, HookSection]]:
+    """Phase, index in its phase and section of every hook, in authored order."""
     for phase, items in ((HookPhase.PRE, hooks.pre_hook), (HookPhase.POST, hooks.post_hook)):
         for index, hook in enumerate(items):
             yield phase, index, hook
 
 
 def hook_path(phase: HookPhase, index: int) -> Path:
+    """Path of a hook in its process."""
     return (*_OPTIONS, "hooks", phase.value, index)
 
 

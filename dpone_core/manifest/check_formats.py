@@ -67,6 +67,7 @@ def _github_property(text: str) -> str:
 
 
 def as_sarif(reports: Sequence[CheckReport]) -> str:
+    """One run of one tool; places are relative to where `check` was called."""
     problems = [problem for report in reports for problem in report.errors]
     codes = list(dict.fromkeys(problem.code for problem in problems))
     driver = {

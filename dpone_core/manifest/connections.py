@@ -76,13 +76,18 @@ def _uri_of_json(ref: str, text: str, origin: str) -> str:
         raise _invalid(ref, f"{origin} holds broken JSON") from None
     if not isinstance(parts, dict) or not _JSON_FIELDS.issuperset(parts):
         raise _invalid(ref, f"{origin} holds unknown fields; known are {', '.join(sorted(_JSON_FIELDS))}")
+    given = {name for name, value in parts.items() if value not in (None, "", {}) and name != "description"}
+    if any(isinstance(parts[name], (dict, list, bool)) for name in given) or "extra" in given:
+        raise _invalid(ref, f"{origin} holds 'extra' or nested fields", fix="give a URI with parameters instead")
     uri = parts.get("uri")
-    if isinstance(uri, str) and "://" in uri:
+    if isinstance(uri, str) and "://" in uri and given == {"uri"}:
         return uri
-    kind = parts.get("conn_type")
-    if not isinstance(kind, str) or not kind:
-        raise _invalid(ref, f"{origin} states neither 'uri' nor 'conn_type'")
-    return f"{kind}://{_user_information(parts)}{_text(parts, 'host')}{_port(parts)}/{_quoted(parts, 'schema')}"
+    kind, host = parts.get("conn_type"), _text(parts, "host")
+    if "uri" in given or not isinstance(kind, str) or not kind:
+        raise _invalid(ref, f"{origin} must state either 'uri' alone or 'conn_type'")
+    if any(mark in host for mark in "/@?#"):
+        raise _invalid(ref, f"{origin} holds a host that is more than a name")
+    return f"{kind}://{_user_information(parts)}{host}{_port(parts)}/{_quoted(parts, 'schema')}"
 
 
 def _user_information(parts: Mapping[str, object]) -> str:

@@ -36,6 +36,7 @@ class Merged:
 
 
 def merge(*layers: Layer) -> Merged:
+    """Later layers win."""
     merged = Merged()
     if layers:
         merged.origins[()] = layers[-1].origin

@@ -62,6 +62,7 @@ class AuthoredManifest:
 
 
 def problem_at(document: Document, finding: Finding, path: Path) -> Problem:
+    """An unknown or conflicting field is placed at its name, any other finding at the value."""
     position = document.position_of(path, of_value=finding.code not in _PLACED_AT_NAME)
     return Problem(code=finding.code, message=finding.message, path=path_text(path), position=position, fix=finding.fix)
 

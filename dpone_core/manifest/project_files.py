@@ -20,6 +20,11 @@ _ROOT_MARKS: Final = (".git", "dpone.yaml", "pyproject.toml")
 
 
 class DependencyKind(StrEnum):
+    """Why a file is part of what a manifest means.
+
+    Values are published in packs and check reports.
+    """
+
     MANIFEST = "manifest"
     QUERY_SQL_FILE = "query_sql_file"
     HOOK_SQL_FILE = "hook_sql_file"

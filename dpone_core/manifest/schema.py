@@ -36,6 +36,7 @@ _KNOWN_CHECKS: Final = {"UnknownCheck": {"type": {"not": {"enum": ["min_rows", "
 
 
 def schema_of(kind: ManifestKind) -> Schema:
+    """One self-contained schema; `$defs` holds only what is reachable."""
     roots: tuple[type[Section], ...] = (BatchDocument,) if kind is ManifestKind.BATCH else (FlowProcess, FlowProcesses)
     definitions: Schema = {}
     shared: tuple[type[Section], ...] = (ProcessSection, QualitySection)
@@ -206,10 +207,12 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def schema_text(kind: ManifestKind) -> str:
+    """The bytes of the written file."""
     return json.dumps(schema_of(kind), ensure_ascii=False, indent=2) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Exit status 1 means drift."""
     parser = argparse.ArgumentParser(prog="python -m dpone_core.manifest.schema", description=__doc__)
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--write", type=Path, metavar="DIRECTORY")

@@ -23,6 +23,7 @@ QUERY_NOT_READ_ONLY = "DPONE_QUERY_NOT_READ_ONLY"
 
 
 def sql_findings(process: ProcessSection, sql: Mapping[Path, SqlText]) -> Iterator[Finding]:
+    """`sql` holds the texts by the path of their section."""
     if not sql:
         return
     query = sql.get(QUERY_PATH)

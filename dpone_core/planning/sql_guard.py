@@ -50,6 +50,8 @@ _MAINTENANCE: Final = {
 
 
 class SqlEffect(StrEnum):
+    """What a text may do, as far as that can be proven."""
+
     READ_ONLY = "read_only"
     MAINTENANCE = "maintenance"
     MUTATING = "mutating"

@@ -34,6 +34,7 @@ class SqlCode:
 
 
 def code_of(text: str, connector: ConnectorType) -> SqlCode:
+    """Both texts are as long as the original, so an index of one is an index of all."""
     code, bare = list(text), list(text)
     for match in _opaque(connector).finditer(text):
         comment = match.lastgroup == "comment"

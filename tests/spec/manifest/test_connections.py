@@ -72,7 +72,16 @@ def test_json_forms_become_a_uri_with_encoded_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [CANARY, f'{{"password": "{CANARY}"', f'{{"pasword": "{CANARY}"}}', f'{{"password": "{CANARY}"}}']
+    "text",
+    [
+        CANARY,
+        f'{{"password": "{CANARY}"',
+        f'{{"pasword": "{CANARY}"}}',
+        f'{{"password": "{CANARY}"}}',
+        f'{{"uri": "mysql://h/d", "password": "{CANARY}"}}',
+        f'{{"conn_type": "mysql", "host": "u:{CANARY}@h"}}',
+        f'{{"conn_type": "mysql", "host": "h", "extra": {{"token": "{CANARY}"}}}}',
+    ],
 )
 def test_broken_values_are_refused_without_being_shown(tmp_path: Path, text: str) -> None:
     assert refused(tmp_path, {"DPONE_CONN_ERP": text}).code == "DPONE_CONNECTION_INVALID"

@@ -38,6 +38,27 @@ KEYS = [(name, path) for name, document in DOCUMENTS.items() for path in key_pat
 FIXED_KEYS = [(name, path) for name, path in KEYS if not chosen_by_the_author(path)]
 
 
+TEXTS = [path.read_text(encoding="utf-8-sig") for path in sorted(VALID.glob("*.yaml"))]
+MARKS = "{}[]:,-#&*!|>'\"%@` \n\t0x~a\u00e9\u00a0"
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    text=st.sampled_from(TEXTS),
+    edits=st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(MARKS), st.booleans()), min_size=1, max_size=3),
+)
+def test_any_edit_is_read_or_refused_with_a_place(text: str, edits: list[tuple[int, str, bool]]) -> None:
+    for place, mark, replaces in edits:
+        at = place % len(text)
+        text = text[:at] + mark + text[at + replaces :]
+    try:
+        authored_manifest(read_document(text.encode(), file="m.yaml"))
+    except ManifestInvalidError as error:
+        placed = [problem.position for problem in error.problems]
+        if None in placed:
+            raise AssertionError(text) from error
+
+
 def with_key(value: object, path: FieldPath, key: str) -> object:
     if isinstance(value, dict):
         if len(path) == 1:
