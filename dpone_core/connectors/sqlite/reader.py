@@ -138,7 +138,7 @@ class SqliteStream:
         values = ", ".join(reading_expression(column, quote_ansi(column.name)) for column in columns)
         sql = f"SELECT {first} UNION ALL SELECT {values} {self._chosen.text}"
         with ExitStack() as stack:
-            reader = stack.enter_context(self._database.reader(sql, self._chosen.parameters))
+            reader = self._started(stack, sql)
             skipped = 1
             while not self._closed and (batch := self._next(reader)) is not None:
                 rows = batch.slice(skipped)
@@ -149,18 +149,27 @@ class SqliteStream:
     def close(self) -> None:
         self._closed = True
 
+    def _started(self, stack: ExitStack, sql: str) -> pa.RecordBatchReader:
+        """The driver computes the first batch when it starts, so a misfit may show here already."""
+        try:
+            return stack.enter_context(self._database.reader(sql, self._chosen.parameters))
+        except ConnectorError as error:
+            raise self._misfit_error() or error from (error.__cause__ or error)
+
     def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         try:
             return reader.read_next_batch()
         except StopIteration:
             return None
         except Exception as error:  # Arrow and driver errors of a running query
-            column = self._misfit()
-            if column is not None:
-                raise ConnectorError(
-                    f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE
-                ) from error
-            raise foreign_error(error, "the source stopped while it was read", "source_unreachable") from error
+            lost = foreign_error(error, "the source stopped while it was read", "source_unreachable")
+            raise self._misfit_error() or lost from error
+
+    def _misfit_error(self) -> ConnectorError | None:
+        column = self._misfit()
+        if column is None:
+            return None
+        return ConnectorError(f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE)
 
     def _misfit(self) -> Column | None:
         columns = self.schema.columns
