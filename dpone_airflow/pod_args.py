@@ -107,26 +107,6 @@ def pod_arguments(
 ) -> PodArguments:
     """Arguments for one step; `receipt_task_ids` maps each step of `receipts_from` to its Airflow task id."""
     run_seconds = platform.startup_timeout_seconds + step.timeout_seconds
-    operator: dict[str, object] = {
-        "name": pod_name(spec.process, step.step_id),
-        "image": spec.image,
-        "cmds": [step.argv[0]],
-        "arguments": list(step.argv[1:]),
-        "env_vars": environment(spec, step, platform=platform, receipt_task_ids=receipt_task_ids),
-        "labels": {**platform.labels, **_labels(spec, step, dpone_version)},
-        "annotations": dict(platform.annotations),
-        "do_xcom_push": True,
-        "startup_timeout_seconds": platform.startup_timeout_seconds,
-        "termination_grace_period": platform.termination_grace_seconds,
-        "termination_message_policy": "FallbackToLogsOnError",
-        "log_pod_spec_on_failure": False,
-        "log_events_on_failure": True,
-        "active_deadline_seconds": run_seconds + platform.termination_grace_seconds + _ORPHAN_SLACK_SECONDS,
-        "deferrable": platform.deferrable,
-        "poll_interval": platform.poll_interval_seconds,
-        "retries": step.retries,
-        **_given(platform),
-    }
     optional: dict[str, object] = {
         "automount_service_account_token": False,
         "startup_check_interval_seconds": platform.startup_check_interval_seconds,
@@ -134,7 +114,13 @@ def pod_arguments(
         "on_kill_action": "delete_pod",
     }
     return PodArguments(
-        operator=operator,
+        operator={
+            **_step_settings(spec, step),
+            **_cluster_settings(platform),
+            "env_vars": environment(spec, step, platform=platform, receipt_task_ids=receipt_task_ids),
+            "labels": {**platform.labels, **_labels(spec, step, dpone_version)},
+            "active_deadline_seconds": run_seconds + platform.termination_grace_seconds + _ORPHAN_SLACK_SECONDS,
+        },
         optional=optional,
         secret_env=step.secret_env,
         image_pull_secrets=platform.image_pull_secrets,
@@ -217,17 +203,23 @@ def label_value(text: str) -> str:
     return f"{safe[: _LABEL_CHARACTERS - 9].rstrip('_.-')}-{_short_hash(text)}"
 
 
-def _labels(spec: RunSpec, step: RunSpecStep, dpone_version: str) -> dict[str, str]:
+def _step_settings(spec: RunSpec, step: RunSpecStep) -> dict[str, object]:
+    """What the run-spec decides, and what keeps a task honest and silent about its pod."""
     return {
-        "dpone_process": label_value(spec.process),
-        "dpone_step": label_value(step.step_id),
-        "dpone_run_spec": spec.fingerprint.removeprefix("sha256:")[:40],
-        "dpone_version": label_value(dpone_version),
+        "name": pod_name(spec.process, step.step_id),
+        "image": spec.image,
+        "cmds": [step.argv[0]],
+        "arguments": list(step.argv[1:]),
+        "retries": step.retries,
+        "do_xcom_push": True,
+        "termination_message_policy": "FallbackToLogsOnError",
+        "log_pod_spec_on_failure": False,
+        "log_events_on_failure": True,
     }
 
 
-def _given(platform: Platform) -> dict[str, object]:
-    """Settings the platform really makes; an absent one is left to the connection or the pod template."""
+def _cluster_settings(platform: Platform) -> dict[str, object]:
+    """What the platform decides; a setting it does not make is left to the connection or the pod template."""
     names = (
         "namespace",
         "service_account_name",
@@ -240,7 +232,25 @@ def _given(platform: Platform) -> dict[str, object]:
         "queue",
     )
     given = {name: getattr(platform, name) for name in names if getattr(platform, name) is not None}
-    return {**given, "node_selector": dict(platform.node_selector)} if platform.node_selector else given
+    if platform.node_selector:
+        given["node_selector"] = dict(platform.node_selector)
+    return {
+        **given,
+        "annotations": dict(platform.annotations),
+        "startup_timeout_seconds": platform.startup_timeout_seconds,
+        "termination_grace_period": platform.termination_grace_seconds,
+        "deferrable": platform.deferrable,
+        "poll_interval": platform.poll_interval_seconds,
+    }
+
+
+def _labels(spec: RunSpec, step: RunSpecStep, dpone_version: str) -> dict[str, str]:
+    return {
+        "dpone_process": label_value(spec.process),
+        "dpone_step": label_value(step.step_id),
+        "dpone_run_spec": spec.fingerprint.removeprefix("sha256:")[:40],
+        "dpone_version": label_value(dpone_version),
+    }
 
 
 def _instant_of(name: str) -> str:

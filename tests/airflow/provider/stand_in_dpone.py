@@ -85,6 +85,20 @@ def check_hook_receipts() -> None:
         sys.exit("the secret did not arrive")
 
 
+def end_badly(scenario: str) -> None:
+    """Never returns in time: waits to be stopped, or kills itself."""
+    match scenario:
+        case "killed":
+            leave(receipt().encode()[:10])
+        case "killed_after_success":
+            leave(receipt().encode())
+        case "stopped_in_time":
+            signal.signal(signal.SIGTERM, report_the_interruption)
+    if not scenario.startswith("killed"):
+        time.sleep(60)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def behave(scenario: str) -> int:
     first_try = os.environ["DPONE_TRY_NUMBER"] == "1"
     failing = {"exit_code": 1, "error": "DPONE_QUALITY_GATES_FAILED"}
@@ -116,19 +130,8 @@ def behave(scenario: str) -> int:
             leave(receipt(**failing, retry="operator_verification_required").encode())
         case "termination_only" | "api_lost":
             TERMINATION_FILE.write_bytes(termination_message("DPONE_OK: loaded", receipt()))
-        case "killed":
-            leave(receipt().encode()[:10])
-            os.kill(os.getpid(), 9)
-        case "stopped_in_time":
-            signal.signal(signal.SIGTERM, report_the_interruption)
-            time.sleep(60)
-        case "interrupted" | "too_long":
-            print("waiting", flush=True)
-            time.sleep(60)
-        case "killed_after_success":
-            leave(receipt().encode())
-            time.sleep(0.2)
-            os.kill(os.getpid(), 9)
+        case "killed" | "killed_after_success" | "interrupted" | "too_long" | "stopped_in_time":
+            end_badly(scenario)
         case _:
             leave(receipt().encode())
     return 0
