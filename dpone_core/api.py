@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpone_core.contracts.step_receipt import StepReceipt
@@ -18,23 +18,21 @@ from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.loading.context import LoadEnvironment
 from dpone_core.loading.hooks import hook_json
-from dpone_core.manifest.check import CheckReport, check_manifest
+from dpone_core.manifest.check import CheckReport
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.model.hook import HookDefinition
-from dpone_core.model.problem import Problem
 from dpone_core.model.vocabulary import HookPhase
-from dpone_core.planning.presentation import plan_json
 from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.progress import Progress
 from dpone_core.state.evidence_files import LocalEvidenceFiles
+from dpone_core.wiring import checking
 from dpone_core.wiring.bundles import PackReference, agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.evidence_lookup import FoundEvidence, newest_evidence
 from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections, retry_of
+from dpone_core.wiring.planned import PlannedProcess, plan_process
 from dpone_core.wiring.preparation import (
-    PlannedProcess,
     PreparedProcess,
-    plan_process,
     prepare_process,
     require_tokens,
     verified_hook_receipts,
@@ -89,17 +87,7 @@ def check(
 
     Includes what planning would refuse: a route, a side or a finaliser that the connectors do not declare.
     """
-    root = project_root(project_dir, environment_snapshot(environment))
-    report = check_manifest(Path(path), project_root=root)
-    if not report.passed:
-        return report
-    problems = []
-    for config in load_manifest(Path(path), project_root=root).processes:
-        try:
-            plan_process(config)
-        except ETLConfigurationError as error:
-            problems.append(Problem(code=error.code, message=error.message, path=config.process, fix=error.fix))
-    return replace(report, errors=tuple(problems))
+    return checking.check(Path(path), project_root(project_dir, environment_snapshot(environment)))
 
 
 def plan(
@@ -110,9 +98,7 @@ def plan(
     environment: Mapping[str, str] | None = None,
 ) -> list[dict[str, object]]:
     """One plan per process, without any connection. Raises ETLConfigurationError."""
-    manifest = load_manifest(Path(path), project_root=project_root(project_dir, environment_snapshot(environment)))
-    planned = [plan_process(config) for config in manifest.select(selector)]
-    return [plan_json(process.plan, process.snapshot) for process in planned]
+    return checking.plan(Path(path), selector, project_root(project_dir, environment_snapshot(environment)))
 
 
 def run(

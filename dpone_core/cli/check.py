@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.errors import ExitClass
+from dpone_core.manifest import check_formats
+from dpone_core.wiring import checking
+from dpone_core.wiring.project import located, project_root
 
 
 def execute(context: CommandContext) -> int:
     """0 when every manifest passes, else 2."""
-    from dpone_core import api
-    from dpone_core.manifest import check_formats
-
     arguments = context.arguments
-    reports = [api.check(Path(path), project_dir=arguments.project_dir) for path in arguments.manifests]
+    root = project_root(arguments.project_dir, os.environ)
+    reports = [checking.check(located(Path(path), root), root) for path in arguments.manifests]
     render = {
         "text": check_formats.as_text,
         "json": check_formats.as_json,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from dpone_core.cli.console import Console
-from dpone_core.cli.step import StepFacts, write_receipt
 from dpone_core.errors import DponeError, ExitClass
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.version import __version__
 from dpone_core.wiring.process import SignalCancellation, SystemClock
+
+if TYPE_CHECKING:
+    from dpone_core.cli.step import StepFacts
 
 USAGE_CODE: Final = "DPONE_USAGE"
 
@@ -29,14 +31,23 @@ class UsageError(DponeError):
 
 @dataclass(slots=True, kw_only=True)
 class CommandContext:
-    """What a command works with; it fills `facts` as it learns what its receipt must say."""
+    """What a command works with. `facts` is what its receipt must say, filled in as the command learns it."""
 
     arguments: argparse.Namespace
     console: Console
     redactor: Redactor
     cancellation: SignalCancellation
     clock: SystemClock
-    facts: StepFacts = field(default_factory=StepFacts)
+    _facts: StepFacts | None = None
+
+    @property
+    def facts(self) -> StepFacts:
+        """Made on first use: commands without a receipt never load the receipt's contract."""
+        if self._facts is None:
+            from dpone_core.cli.step import StepFacts
+
+            self._facts = StepFacts()
+        return self._facts
 
 
 Command = Callable[[CommandContext], int]
@@ -54,8 +65,8 @@ def dispatch(argv: Sequence[str]) -> int:
     redactor = Redactor()
     console = Console(redactor=redactor)
     started_at = clock.utc_now()
-    facts = StepFacts()
     cancellation = SignalCancellation()
+    context: CommandContext | None = None
     receipt_path = option_value(argv, "--receipt-path")
     error: BaseException | None = None
     exit_code = int(ExitClass.EXECUTED)
@@ -68,7 +79,6 @@ def dispatch(argv: Sequence[str]) -> int:
                 redactor=redactor,
                 cancellation=cancellation,
                 clock=clock,
-                facts=facts,
             )
             exit_code = _command(arguments.command_module)(context)
     except SystemExit as stop:  # --help and --version print and leave
@@ -78,19 +88,23 @@ def dispatch(argv: Sequence[str]) -> int:
         exit_code = failure_facts(caught).exit_code
         console.failure(caught)
     if receipt_path is not None:
-        exit_code = _leave_receipt(receipt_path, facts, exit_code, error, (started_at, clock.utc_now()), console)
+        times = (started_at, clock.utc_now())
+        exit_code = _leave_receipt(receipt_path, context, exit_code, error, times, console)
     return exit_code
 
 
 def _leave_receipt(
     path: str,
-    facts: StepFacts,
+    context: CommandContext | None,
     exit_code: int,
     error: BaseException | None,
     times: tuple[datetime, datetime],
     console: Console,
 ) -> int:
     """A step whose receipt cannot be written is not successful, whatever it did."""
+    from dpone_core.cli.step import StepFacts, write_receipt
+
+    facts = context.facts if context is not None else StepFacts()
     try:
         write_receipt(path, facts, exit_code, error, times)
     except DponeError as failure:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from dpone_core.cli.dispatch import CommandContext
+from dpone_core.planning.presentation import PLAN_SET_KIND, plan_markdown, plan_text
+from dpone_core.wiring import checking
+from dpone_core.wiring.project import located, project_root
 
 
 def execute(context: CommandContext) -> int:
-    from dpone_core import api
-    from dpone_core.planning.presentation import PLAN_SET_KIND, plan_markdown, plan_text
-
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
-    plans = api.plan(arguments.manifest, selector=arguments.selector, project_dir=arguments.project_dir)
+    root = project_root(arguments.project_dir, os.environ)
+    plans = checking.plan(located(Path(arguments.manifest), root), arguments.selector, root)
     if arguments.format == "json":
         context.console.document(plans[0] if len(plans) == 1 else {"kind": PLAN_SET_KIND, "plans": plans})
         return 0

@@ -16,7 +16,7 @@ from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, read_pl
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.resources import read_file_bounded
-from dpone_core.wiring.preparation import plan_process
+from dpone_core.wiring.planned import plan_process
 from dpone_core.wiring.project import environment_snapshot, located, project_root
 
 MAX_PLATFORM_BYTES: Final = 1 << 20

@@ -25,7 +25,7 @@ from dpone_core.model.vocabulary import HookConnector, HookPhase, HookRetryPolic
 from dpone_core.ports.statements import StatementPort, StatementScript
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra
-from dpone_core.wiring.preparation import PlannedProcess
+from dpone_core.wiring.planned import PlannedProcess
 from dpone_core.wiring.runs import DEFAULT_LOCK_TIMEOUT_SECONDS
 
 HOOKS_KIND: Final = "dpone.hooks.execute.v1"

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dpone_core.acceptance.recorder import unavailable_sides
 from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLConfigurationError
@@ -18,29 +17,14 @@ from dpone_core.invocation import InvocationInvalidError, RunInvocation
 from dpone_core.loading.hooks import phase_of, separate_hooks
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.planning.planner import plan_load
-from dpone_core.quality.snapshot import QualityExecutionSnapshot
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import descriptor_of, require_extra
+from dpone_core.wiring.connectors import require_extra
+from dpone_core.wiring.planned import PlannedProcess
 
 STEP_RECEIPTS_ENV: Final = "DPONE_STEP_RECEIPTS"
 _MAX_RECEIPTS_BYTES: Final = 64 << 10
-
-
-class SideUnavailableError(ETLConfigurationError):
-    """Required acceptance asks for a side this route cannot have; the code is S0's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedProcess:
-    """What `plan` shows: no connection was resolved or opened."""
-
-    config: LoadConfig
-    plan: LoadPlan
-    snapshot: QualityExecutionSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +35,6 @@ class PreparedProcess:
     source: Connection | None
     sink: Connection
     hook_receipts: Mapping[str, StepReceipt] | None
-
-
-def plan_process(config: LoadConfig) -> PlannedProcess:
-    """Raises ETLConfigurationError of many codes; a required side that cannot be measured carries S0's code."""
-    snapshot = QualityExecutionSnapshot.from_load_config(config)
-    plan = plan_load(config, descriptor_of(config.source.type), descriptor_of(config.sink.type))
-    if snapshot.acceptance.is_required:
-        missing = unavailable_sides(
-            snapshot.acceptance, plan.load_path, plan.source.has_metric_probe, plan.target.has_metric_probe
-        )
-        if missing:
-            sides = ", ".join(side.side.value for side in missing)
-            raise SideUnavailableError(
-                f"quality.acceptance requires {sides}, which this route cannot measure",
-                code=missing[0].code,
-                fix=f"set quality.acceptance.capture.{missing[0].side.value}: false, or mode: warn_only",
-            )
-    return PlannedProcess(config=config, plan=plan, snapshot=snapshot)
 
 
 def prepare_process(

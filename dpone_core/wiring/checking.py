@@ -1,0 +1,34 @@
+"""`check` and `plan` of a manifest: what can be said without a connection, on a light import path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.manifest.check import CheckReport, check_manifest
+from dpone_core.manifest.resolve import load_manifest
+from dpone_core.model.problem import Problem
+from dpone_core.planning.presentation import plan_json
+from dpone_core.wiring.planned import plan_process
+
+
+def check(path: Path, root: Path | None) -> CheckReport:
+    """Every finding about one manifest; includes what planning would refuse: a route, a side, a finaliser."""
+    report = check_manifest(path, project_root=root)
+    if not report.passed:
+        return report
+    problems = []
+    for config in load_manifest(path, project_root=root).processes:
+        try:
+            plan_process(config)
+        except ETLConfigurationError as error:
+            problems.append(Problem(code=error.code, message=error.message, path=config.process, fix=error.fix))
+    return replace(report, errors=tuple(problems))
+
+
+def plan(path: Path, selector: str | None, root: Path | None) -> list[dict[str, object]]:
+    """One plan per process in authored order. Raises ETLConfigurationError."""
+    manifest = load_manifest(path, project_root=root)
+    planned = [plan_process(config) for config in manifest.select(selector)]
+    return [plan_json(process.plan, process.snapshot) for process in planned]
