@@ -6,7 +6,6 @@ same strictness: no tuple, date, NaN or non-text key slips in. No message echoes
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,6 +111,8 @@ def path_text(parts: Iterable[PathPart]) -> str:
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate a typo most likely meant, or None."""
+    import difflib
+
     matches = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
