@@ -1,0 +1,107 @@
+"""Publishing on DuckDB: one transaction, so readers see the old rows or the new rows, and nothing is lost silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from threading import Event, Thread
+
+import pytest
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import PartitionBy, PhysicalDesign
+from dpone_core.model.sql import SqlText
+from dpone_core.model.table_schema import Column
+from dpone_core.ports.statements import StatementScript
+from dpone_core.testing.builders import ORDERS, TEXT, orders, stage_request, with_column
+from dpone_core.testing.sink_conformance import OpenSink, fresh_table
+from tests.connectors.sessions import APPEND, database_of, duckdb_sink
+
+
+@pytest.fixture(scope="module")
+def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSink]:
+    with duckdb_sink(tmp_path_factory.mktemp("duckdb")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("staging_schema", [None, "ops"])
+def test_a_reader_of_a_full_refresh_sees_old_or_new_only(sink: OpenSink, staging_schema: str | None) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table, "L0"), orders(*range(100)))
+    seen: set[int] = set()
+    begun, stop = Event(), Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add(int(database_of(sink).rows(f"SELECT count(*) FROM {table.schema}.{table.name}")[0][0]))
+            begun.set()
+
+    reader = Thread(target=read)
+    reader.start()
+    begun.wait()
+    for load in range(1, 21):
+        sink.load(stage_request(table, f"L{load}", staging_schema=staging_schema), orders(*range(100 + load % 2)))
+    stop.set()
+    reader.join()
+    assert seen <= {100, 101}
+
+
+def test_a_refused_publication_rolls_back(sink: OpenSink) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table, "L0"), orders(1))
+    handle = sink.ports.staged.stage(stage_request(table, "L1", strategy=APPEND), iter([orders(2)]))
+    database_of(sink).rows(f"ALTER TABLE {table.schema}.{table.name} ALTER COLUMN name SET NOT NULL")
+    database_of(sink).rows(f"UPDATE {handle.table.schema}.{handle.table.name} SET name = NULL")
+    with pytest.raises(ConnectorError) as raised:
+        sink.ports.staged.finalize(handle)
+    assert raised.value.code == "finaliser_refused"
+    assert sink.ids(table) == [1]
+    sink.ports.staged.cleanup(handle)
+
+
+def test_constraints_a_swap_would_lose_are_seen_before_the_load(sink: OpenSink) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table, "L0"), orders(1))
+    database_of(sink).rows(f"CREATE INDEX i_{table.name} ON {table.schema}.{table.name} (id)")
+    with pytest.raises(ConnectorError) as raised:
+        sink.ports.target.preflight(stage_request(table, "L1"))
+    assert raised.value.code == "physical_design_mismatch"
+    sink.ports.target.preflight(stage_request(table, "L1", strategy=APPEND))
+
+
+def test_designs_duckdb_does_not_have_are_refused(sink: OpenSink) -> None:
+    for design in (PhysicalDesign(partition_by=PartitionBy(column="id")), PhysicalDesign(cluster="c")):
+        with pytest.raises(ConnectorError) as raised:
+            sink.ports.target.preflight(replace(stage_request(fresh_table()), physical_design=design))
+        assert raised.value.code == "physical_design_mismatch"
+
+
+def test_names_that_differ_in_case_only_are_refused(sink: OpenSink) -> None:
+    schema = with_column(ORDERS, Column(name="ID", type=TEXT))
+    with pytest.raises(ConnectorError) as raised:
+        sink.ports.target.preflight(stage_request(fresh_table(), schema=schema))
+    assert raised.value.code == "sink_column_unsupported"
+
+
+def test_a_comment_of_the_author_stays(sink: OpenSink) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table, "L0"), orders(1))
+    database_of(sink).rows(f"COMMENT ON TABLE {table.schema}.{table.name} IS 'owned by finance'")
+    sink.load(stage_request(table, "L1"), orders(2))
+    sink.load(stage_request(table, "L2"), orders(3))
+    assert "owned by finance [dpone " in sink.definition(table)
+    assert sink.definition(table).count("[dpone ") == 1
+
+
+def test_a_script_without_autocommit_is_one_transaction(sink: OpenSink) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table, "L0"), orders(1))
+    name = f"{table.schema}.{table.name}"
+    script = SqlText(text=f"DELETE FROM {name}; SELECT * FROM nowhere")
+    assert sink.ports.statements is not None
+    with pytest.raises(ConnectorError):
+        sink.ports.statements.execute(StatementScript(sql=script, autocommit=False))
+    assert sink.ids(table) == [1]
+    with pytest.raises(ConnectorError):
+        sink.ports.statements.execute(StatementScript(sql=script))
+    assert sink.ids(table) == []

@@ -1,0 +1,102 @@
+"""An embedded database has one process; a second one is told who, and a killed one leaves an intact target."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from tests.connectors.sessions import connection, duckdb_sink, embedded_clickhouse
+
+PREPARE = """
+import os, sys
+from pathlib import Path
+from dpone_core.model.load_config import TableName
+from dpone_core.testing.builders import orders, stage_request
+from tests.connectors import sessions
+table = TableName(schema="s", name="t")
+with getattr(sessions, sys.argv[1])(Path(sys.argv[2])) as sink:
+    sink.load(stage_request(table, "whole"), orders(1, 2, 3))
+    def endless():
+        while True:
+            yield orders(*range(70_000))
+            print("writing", flush=True)
+    {body}
+"""
+HOLD = 'print("writing", flush=True); sys.stdin.read()'
+WRITE = 'sink.ports.staged.stage(stage_request(table, "dead"), endless())'
+LEAVE = (
+    'sink.ports.staged.stage(stage_request(table, "dead"), [orders(9)]); print("writing", flush=True); sys.stdin.read()'
+)
+SINKS = {"embedded_clickhouse": embedded_clickhouse, "duckdb_sink": duckdb_sink}
+TABLE = TableName(schema="s", name="t")
+
+
+@contextmanager
+def other_process(sink_name: str, directory: Path, body: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the database open and has said so."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PREPARE.format(body=body), sink_name, str(directory)],
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("sink_name", SINKS)
+def test_a_second_process_is_told_who_holds_the_database(sink_name: str, tmp_path: Path) -> None:
+    with other_process(sink_name, tmp_path, HOLD) as process:
+        with pytest.raises(ConnectorError) as raised, SINKS[sink_name](tmp_path):
+            pass
+        assert raised.value.code == "embedded_directory_locked"
+        assert f"process {process.pid}" in str(raised.value) and str(tmp_path) not in str(raised.value)
+
+
+@pytest.mark.parametrize("sink_name", SINKS)
+def test_a_second_session_of_the_same_process_is_refused_too(sink_name: str, tmp_path: Path) -> None:
+    with SINKS[sink_name](tmp_path):
+        with pytest.raises(ConnectorError) as raised, SINKS[sink_name](tmp_path):
+            pass
+        assert raised.value.code == "embedded_directory_locked"
+
+
+@pytest.mark.parametrize("body", [WRITE, LEAVE], ids=["while writing", "after staging"])
+@pytest.mark.parametrize("sink_name", SINKS)
+def test_a_killed_writer_leaves_the_target_and_visible_leftovers(sink_name: str, body: str, tmp_path: Path) -> None:
+    with other_process(sink_name, tmp_path, body) as process:
+        process.kill()
+        process.wait()
+    with SINKS[sink_name](tmp_path) as sink:
+        assert sink.ids(TABLE) == [1, 2, 3]
+        leftovers = sink.ports.target.leftovers(TABLE, None)
+        if sink_name == "embedded_clickhouse" or body == LEAVE:
+            assert [left.role for left in leftovers] == ["stg"]
+        else:
+            assert leftovers == ()
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["chdb://relative", "chdb:///", "duckdb:///x?y=1", "clickhouse:///nohost", "clickhouse://h:port/db", "sqlite://x"],
+)
+def test_an_unclear_uri_is_refused_without_being_shown(uri: str) -> None:
+    from dpone_core.connectors.clickhouse.open import open_sink as open_clickhouse
+    from dpone_core.connectors.duckdb.open import open_sink as open_duckdb
+
+    opening = open_duckdb if uri.startswith("duckdb") else open_clickhouse
+    with pytest.raises(ConnectorError) as raised, opening(connection(uri), lock_timeout_seconds=0):
+        pass
+    assert raised.value.code == "connection_uri_invalid"
+    assert uri not in str(raised.value)
