@@ -49,7 +49,7 @@ class PlatformSection(Section):
     """Document kind and version."""
     image: ImageByDigest
     """Image of every step, by digest: a tag may change between review and run."""
-    connections: dict[ConnectionRef, SecretKeySection] = {}
+    connections: dict[ConnectionRef, SecretKeySection] = Field(default_factory=dict)
     """Where each connection_ref comes from; a reference without entry fails the compile."""
     steps: StepsSection = StepsSection()
     """Limits by kind of step."""

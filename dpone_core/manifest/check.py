@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpone_core.manifest.availability import NOT_AVAILABLE_YET
 from dpone_core.manifest.project_files import Dependency
-from dpone_core.manifest.resolve import display_name, load_manifest
+from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.model.problem import ManifestInvalidError, Problem
 
 ERROR_SCHEMA = "dpone.error.v1"
@@ -61,7 +61,16 @@ def check_manifest(path: Path | str, *, project_root: Path | None = None) -> Che
     try:
         manifest = load_manifest(path, project_root=project_root)
     except ManifestInvalidError as error:
-        return CheckReport(manifest=display_name(Path(path)), errors=error.problems)
+        return refused_report(path, error.problems)
+    return report_of(manifest)
+
+
+def refused_report(path: Path | str, problems: tuple[Problem, ...]) -> CheckReport:
+    return CheckReport(manifest=display_name(Path(path)), errors=problems)
+
+
+def report_of(manifest: Manifest) -> CheckReport:
+    """The report of a manifest that could be read; later stages may add their own errors."""
     return CheckReport(
         manifest=manifest.name,
         kind=manifest.kind.value,

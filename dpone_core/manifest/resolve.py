@@ -52,6 +52,11 @@ class Manifest:
     source_fingerprint: str
     semantic_fingerprint: str
     project_root: FilePath
+    authored: tuple[AuthoredProcess, ...] = field(default=(), repr=False, compare=False)
+
+    def problem_of(self, process: str, finding: Finding) -> Problem:
+        """A finding of a later stage about one process, with its place in the text."""
+        return next(item.problem(finding) for item in self.authored if item.name == process)
 
     def select(self, selector: str | None = None) -> tuple[LoadConfig, ...]:
         """Every process, or the one named `selector`. Raises SelectorUnknownError listing the names."""
@@ -96,6 +101,7 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
         source_fingerprint=manifest_file.sha256,
         semantic_fingerprint=semantic_fingerprint(authored, configs),
         project_root=root,
+        authored=authored.processes,
     )
 
 

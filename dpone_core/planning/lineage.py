@@ -27,7 +27,8 @@ def choose_lineage(lineage: LineageConfig, unique_key: tuple[str, ...]) -> Linea
         return LineageChoice(columns=())
     if lineage.preset is LineagePreset.HIERARCHICAL:
         raise RouteRefusedError(
-            "sink.options.lineage.preset: 'hierarchical' belongs to nested normalization, which is not available",
+            "'hierarchical' belongs to nested normalization, which is not available",
+            path=("sink", "options", "lineage", "preset"),
             fix="use 'standard'",
         )
     columns = tuple(name for name in PRESET_COLUMNS[lineage.preset] if name != ROW_ID)
@@ -38,7 +39,8 @@ def choose_lineage(lineage: LineageConfig, unique_key: tuple[str, ...]) -> Linea
         return LineageChoice(columns=(*columns, ROW_ID))
     if lineage.unsupported_policy is UnsupportedPolicy.FAIL:
         raise RouteRefusedError(
-            "sink.options.lineage.row_identity: a row id needs sink.strategy.unique_key",
+            "a row id needs sink.strategy.unique_key",
+            path=("sink", "options", "lineage", "row_identity"),
             fix="declare unique_key, or set unsupported_policy: warn, or mode: off",
         )
     return LineageChoice(columns=columns, warnings=(ROW_ID_UNAVAILABLE,) if asked else ())

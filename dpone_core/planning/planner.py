@@ -49,7 +49,8 @@ def refuse_lookback(config: LoadConfig) -> None:
     appends = config.sink.strategy.mode is StrategyMode.INCREMENTAL_APPEND
     if appends and incremental is not None and incremental.lookback > timedelta():
         raise RouteRefusedError(
-            "source.options.incremental.lookback: incremental_append would append the overlapping rows again",
+            "incremental_append would append the overlapping rows again",
+            path=("source", "options", "incremental", "lookback"),
             fix="remove lookback; the half-open window already waits for ties of the newest cursor value",
         )
 

@@ -9,11 +9,17 @@ from dpone_core.model.connector import ConnectorDescriptor, Finaliser, SinkTrait
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import FinalizationPhase, LoadPath
 
+FieldPath = tuple[str | int, ...]
+
 
 class RouteRefusedError(ETLConfigurationError):
-    """The chosen connectors cannot do what the manifest asks; the message names the field."""
+    """The chosen connectors cannot do what the manifest asks; `path` is the authored field."""
 
     code = "DPONE_ROUTE_REFUSED"
+
+    def __init__(self, message: str, *, path: FieldPath, code: str | None = None, fix: str | None = None) -> None:
+        self.path = path
+        super().__init__(f"{'.'.join(str(part) for part in path)}: {message}", code=code, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +34,25 @@ class Route:
 def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> Route:
     """Raises RouteRefusedError naming the authored field that cannot be served."""
     if source.source is None:
-        raise RouteRefusedError(f"source.type: connector '{source.type}' cannot be read from")
+        raise RouteRefusedError(f"connector '{source.type}' cannot be read from", path=("source", "type"))
     if sink.sink is None:
-        raise RouteRefusedError(f"sink.type: connector '{sink.type}' cannot be loaded into")
+        raise RouteRefusedError(f"connector '{sink.type}' cannot be loaded into", path=("sink", "type"))
     mode = config.sink.strategy.mode
     finaliser = sink.sink.finaliser_for(mode)
     if finaliser is None:
-        offered = ", ".join(f.strategy for f in sink.sink.finalisers)
         raise RouteRefusedError(
-            f"sink.strategy.mode: '{mode}' has no finaliser on sink '{sink.type}'", fix=f"use one of: {offered}"
+            f"'{mode}' has no finaliser on sink '{sink.type}'",
+            path=("sink", "strategy", "mode"),
+            fix=f"use one of: {', '.join(f.strategy for f in sink.sink.finalisers)}",
         )
     if config.source.format is not None and config.source.format not in source.source.formats:
         raise RouteRefusedError(
-            f"source.options.format: '{config.source.format}' cannot be read",
+            f"'{config.source.format}' cannot be read",
+            path=("source", "options", "format"),
             fix=f"use one of: {', '.join(source.source.formats)}",
         )
     if config.source.incremental is not None and not source.source.incremental:
-        raise RouteRefusedError(f"source.options.incremental: connector '{source.type}' has no cursor")
+        raise RouteRefusedError(f"connector '{source.type}' has no cursor", path=("source", "options", "incremental"))
     phase = (
         FinalizationPhase.PRE_FINALIZE
         if sink.sink.load_path is LoadPath.STAGED
@@ -53,7 +61,8 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
     asked = config.sink.governance.finalization_phase
     if asked is not None and asked is not phase:
         raise RouteRefusedError(
-            f"sink.options.load_governance.finalization_phase: sink '{sink.type}' finalizes {phase}, not {asked}",
+            f"sink '{sink.type}' finalizes {phase}, not {asked}",
+            path=("sink", "options", "load_governance", "finalization_phase"),
             fix=f"remove the field or write {phase}",
         )
     return Route(

@@ -5,26 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from dpone_core.authoring.validate import Finding
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.manifest.check import CheckReport, check_manifest
+from dpone_core.manifest.check import CheckReport, refused_report, report_of
 from dpone_core.manifest.resolve import load_manifest
-from dpone_core.model.problem import Problem
+from dpone_core.model.problem import ManifestInvalidError
 from dpone_core.planning.presentation import plan_json
+from dpone_core.planning.route import RouteRefusedError
 from dpone_core.wiring.planned import plan_process
 
 
 def check(path: Path, root: Path | None) -> CheckReport:
     """Every finding about one manifest; includes what planning would refuse: a route, a side, a finaliser."""
-    report = check_manifest(path, project_root=root)
-    if not report.passed:
-        return report
+    try:
+        manifest = load_manifest(path, project_root=root)
+    except ManifestInvalidError as error:
+        return refused_report(path, error.problems)
     problems = []
-    for config in load_manifest(path, project_root=root).processes:
+    for config in manifest.processes:
         try:
             plan_process(config)
         except ETLConfigurationError as error:
-            problems.append(Problem(code=error.code, message=error.message, path=config.process, fix=error.fix))
-    return replace(report, errors=tuple(problems))
+            where = error.path if isinstance(error, RouteRefusedError) else ()
+            finding = Finding(code=error.code, message=error.message, path=where, fix=error.fix)
+            problems.append(manifest.problem_of(config.process, finding))
+    return replace(report_of(manifest), errors=tuple(problems))
 
 
 def plan(path: Path, selector: str | None, root: Path | None) -> list[dict[str, object]]:

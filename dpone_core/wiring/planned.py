@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpone_core.acceptance.recorder import unavailable_sides
-from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.planning.planner import plan_load
+from dpone_core.planning.route import RouteRefusedError
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 from dpone_core.wiring.connectors import descriptor_of
 
 
-class SideUnavailableError(ETLConfigurationError):
+class SideUnavailableError(RouteRefusedError):
     """Required acceptance asks for a side this route cannot have; the code is S0's."""
 
 
@@ -37,7 +37,8 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
         if missing:
             sides = ", ".join(side.side.value for side in missing)
             raise SideUnavailableError(
-                f"quality.acceptance requires {sides}, which this route cannot measure",
+                f"acceptance requires {sides}, which this route cannot measure",
+                path=("quality", "acceptance"),
                 code=missing[0].code,
                 fix=f"set quality.acceptance.capture.{missing[0].side.value}: false, or mode: warn_only",
             )
