@@ -13,12 +13,13 @@ FieldPath = tuple[str | int, ...]
 
 
 class RouteRefusedError(ETLConfigurationError):
-    """The chosen connectors cannot do what the manifest asks; `path` is the authored field."""
+    """The chosen connectors cannot do what the manifest asks; `path` is the authored field, `reason` why."""
 
     code = "DPONE_ROUTE_REFUSED"
 
     def __init__(self, message: str, *, path: FieldPath, code: str | None = None, fix: str | None = None) -> None:
         self.path = path
+        self.reason = message
         super().__init__(f"{'.'.join(str(part) for part in path)}: {message}", code=code, fix=fix)
 
 

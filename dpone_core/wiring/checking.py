@@ -26,10 +26,14 @@ def check(path: Path, root: Path | None) -> CheckReport:
         try:
             plan_process(config)
         except ETLConfigurationError as error:
-            where = error.path if isinstance(error, RouteRefusedError) else ()
-            finding = Finding(code=error.code, message=error.message, path=where, fix=error.fix)
-            problems.append(manifest.problem_of(config.process, finding))
+            problems.append(manifest.problem_of(config.process, _finding(error)))
     return replace(report_of(manifest), errors=tuple(problems))
+
+
+def _finding(error: ETLConfigurationError) -> Finding:
+    if isinstance(error, RouteRefusedError):
+        return Finding(code=error.code, message=error.reason, path=error.path, fix=error.fix)
+    return Finding(code=error.code, message=error.message, fix=error.fix)
 
 
 def plan(path: Path, selector: str | None, root: Path | None) -> list[dict[str, object]]:
