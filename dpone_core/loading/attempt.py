@@ -15,6 +15,7 @@ from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.record import LoadRecord
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.vocabulary import GateStatus, SourceState
+from dpone_core.ports.state import Lease
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.report import QualityGateReport
 
@@ -66,14 +67,25 @@ def _leased(context: LoadContext) -> QualityGateReport:
     now = context.environment.clock.utc_now()
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
-        return ETLProcessor(context=context).process().receipt.report
+        report = ETLProcessor(context=context).process().receipt.report
     except BaseException as error:
         with context.environment.cancellation.shielded():
             _record_failure(context, error)
+            _release_quietly(context, lease)
         raise
-    finally:
-        if lease_port is not None and lease is not None:
-            lease_port.release(lease)
+    if lease_port is not None and lease is not None:
+        lease_port.release(lease)
+    return report
+
+
+def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
+    """A lease that cannot be released expires; that must not hide why the load failed."""
+    if context.sessions.lease is None or lease is None:
+        return
+    try:
+        context.sessions.lease.release(lease)
+    except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
+        context.record.warnings.append("lease_not_released")
 
 
 def _record_failure(context: LoadContext, error: BaseException) -> None:

@@ -95,6 +95,17 @@ def refuse_unloadable(schema: TableSchema) -> None:
         )
 
 
+def refuse_unwindowed_rows(extraction: Extraction, rows: int) -> None:
+    """A source seen empty has no window to read; rows that came since would be loaded now and again next time."""
+    window = extraction.request.window
+    if window is not None and window.upper is None and rows:
+        raise SourceRefusedError(
+            f"the source was empty when the load began and {rows} rows have come since",
+            code="source_changed_during_load",
+            fix="run again",
+        )
+
+
 def _refuse_unknown_keys(config: LoadConfig, schema: TableSchema) -> None:
     for name in (*config.sink.strategy.unique_key, *config.sink.physical_design.order_by):
         if schema.find(name) is None:

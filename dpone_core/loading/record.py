@@ -128,16 +128,24 @@ class LoadRecord:
         if self.audit is None:
             return
         at = self.clock.utc_now()
-        self._load_row.update({f"{status.value}_at": at, **columns})
+        self._load_row.setdefault(f"{status.value}_at", at)
+        self._load_row.update(columns)
         try:
             self.audit.record_load(self.identity, status, self._load_row, at)
         except DponeError as error:
             raise EvidenceWriteError("the load's status row could not be written") from error
 
     def load_failed(self, error: BaseException) -> None:
-        """Best effort: the audit row of a failed load must not hide why it failed."""
+        """Best effort: the audit row of a failed load must not hide why it failed.
+
+        A load recorded as committed stays so: a failed post-hook does not take it back, its code is added.
+        """
+        committed = f"{LoadStatus.COMMITTED.value}_at" in self._load_row
         try:
-            self.load_status(LoadStatus.FAILED, error_message=code_of(error))
+            if committed:
+                self.load_status(LoadStatus.COMMITTED, error_message=code_of(error), failed_at=self.clock.utc_now())
+            else:
+                self.load_status(LoadStatus.FAILED, error_message=code_of(error))
         except EvidenceWriteError:
             self.warnings.append("load_status_not_recorded")
 

@@ -6,6 +6,7 @@ commit are reported as such; the finalized target is never aborted.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from dpone_core.acceptance.recorder import AcceptanceMetricsRecorder, SideDatase
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeError
 from dpone_core.evidence.audit import LoadStatus, StepOutcome, utc_text
 from dpone_core.loading.context import LoadContext
+from dpone_core.loading.extraction import refuse_unwindowed_rows
 from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.record import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model import lineage
@@ -93,28 +95,31 @@ class LoadGovernanceFinalizationCoordinator:
     def _stage(self, request: StageRequest, payload: ExtractedPayload) -> StagedHandle:
         context = self.context
         context.environment.progress.phase("stage")
-        with context.record.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
-            handle = context.sessions.sink.staged.stage(request, payload.pump.batches())
-            counters = payload.pump.counters
-            context.position.result = LoadResult(
-                extracted_rows=counters.rows,
-                staged_rows=handle.staged_rows,
-                attempts=context.identity.attempt,
-                governance_finalization=FinalizationPhase.PRE_FINALIZE,
-            )
-            step.details |= {
-                "rows": handle.staged_rows,
-                "bytes": counters.size_bytes,
-                "extracted_rows": counters.rows,
-                "columns": len(request.schema.columns),
-            }
-            if handle.staged_rows != counters.rows:
-                context.sessions.sink.staged.cleanup(handle)
-                raise ConnectorError(
-                    f"{counters.rows} rows were sent and {handle.staged_rows} are staged",
-                    code="staged_row_count_mismatch",
+        with ExitStack() as unrecorded:
+            with context.record.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+                handle = context.sessions.sink.staged.stage(request, payload.pump.batches())
+                unrecorded.callback(self._abort, handle)
+                counters = payload.pump.counters
+                context.position.result = LoadResult(
+                    extracted_rows=counters.rows,
+                    staged_rows=handle.staged_rows,
+                    attempts=context.identity.attempt,
+                    governance_finalization=FinalizationPhase.PRE_FINALIZE,
                 )
-        context.record.load_status(LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows)
+                step.details |= {
+                    "rows": handle.staged_rows,
+                    "bytes": counters.size_bytes,
+                    "extracted_rows": counters.rows,
+                    "columns": len(request.schema.columns),
+                }
+                if handle.staged_rows != counters.rows:
+                    raise ConnectorError(
+                        f"{counters.rows} rows were sent and {handle.staged_rows} are staged",
+                        code="staged_row_count_mismatch",
+                    )
+                refuse_unwindowed_rows(payload.extraction, counters.rows)
+            context.record.load_status(LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows)
+            unrecorded.pop_all()
         return handle
 
     def _project_lineage(self, handle: StagedHandle) -> None:
@@ -218,9 +223,13 @@ class LoadGovernanceFinalizationCoordinator:
                 raise StagedCleanupError("staging of this committed load could not be removed") from error
 
     def _abort(self, handle: StagedHandle) -> None:
-        """Removes staging before the commit; its own failure is noted and never hides the primary error."""
+        """Removes staging before the commit; its own failure is noted and never hides the primary error.
+
+        A second signal waits until it is done.
+        """
         try:
-            self.context.sessions.sink.staged.cleanup(handle)
+            with self.context.environment.cancellation.shielded():
+                self.context.sessions.sink.staged.cleanup(handle)
         except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
             self.context.record.warnings.append("staged_abort_incomplete")
 
