@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from dpone_core.errors import ETLConfigurationError
@@ -23,7 +24,8 @@ def deliver(content: bytes, output: str) -> None:
         temporary.write_bytes(content)
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the directory itself may be what refuses
+            temporary.unlink()
         raise OutputError(f"'{target.name}' could not be written") from error
 
 

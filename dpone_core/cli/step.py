@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -85,7 +86,8 @@ def write_receipt(
         temporary.write_bytes(receipt.encode())
         os.replace(temporary, target)
     except OSError as failure:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the directory itself may be what refuses
+            temporary.unlink()
         raise ReceiptNotWrittenError("the step receipt could not be written") from failure
     _write_termination_message(facts, receipt)
     return receipt

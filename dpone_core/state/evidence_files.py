@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,8 @@ class LocalEvidenceFiles:
             os.replace(temporary, target)
             _sync_directory(target.parent)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # the directory itself may be what refuses
+                temporary.unlink()
             raise EvidenceFilesError(f"evidence '{target.name}' could not be written") from error
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
