@@ -172,7 +172,8 @@ def execute_run(
     for process in prepared:
         outcome = run_process(process, invocation, surroundings, options.retry, ports.redactor, options.selector)
         outcomes.append(outcome)
-        if not outcome.report.passed and not options.keep_going:
+        interrupted = outcome.error is not None and not isinstance(outcome.error, Exception)
+        if interrupted or (not outcome.report.passed and not options.keep_going):
             break
     reports = tuple(outcome.report for outcome in outcomes)
     report = reports[0] if len(prepared) == 1 else RunSetReport(runs=reports)

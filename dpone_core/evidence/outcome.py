@@ -167,7 +167,8 @@ class RunSetReport:
 
     @property
     def exit_code(self) -> int:
-        return next((run.exit_code for run in self.runs if not run.passed), 0)
+        """1 for a failed process; an interruption outweighs it."""
+        return max((run.exit_code for run in self.runs), default=0)
 
     def as_json(self) -> dict[str, object]:
         return {"kind": RUN_SET_KIND, "passed": self.passed, "runs": [run.as_json() for run in self.runs]}

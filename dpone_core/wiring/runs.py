@@ -102,7 +102,12 @@ def _attempts(
         repeatable = outcome.retry is not None and outcome.retry.allows_automatic_retry and not interrupted
         if outcome.passed or not repeatable or number > retry.retry_attempts:
             return attempt, number
-        retry.sleep(retry.backoff_seconds)
+        try:
+            retry.sleep(retry.backoff_seconds)
+        except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
+            return AttemptResult(
+                outcome=replace(outcome, failure=failure_facts(interruption)), error=interruption
+            ), number
         number += 1
 
 
