@@ -77,10 +77,9 @@ def secrets_in_uri(uri: str) -> tuple[str, ...]:
     except ValueError:
         return (uri,)
     found: list[str] = []
-    userinfo = parts.netloc.rpartition("@")[0]
-    if userinfo:
+    for userinfo in {parts.netloc.rpartition("@")[0], uri.partition("://")[2].rpartition("@")[0]} - {""}:
         password = userinfo.partition(":")[2]
-        found += [userinfo, password, unquote(password)]
+        found += [userinfo, unquote(userinfo), password, unquote(password)]
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
         if re.fullmatch(_NAMES, name, re.IGNORECASE):
