@@ -63,7 +63,7 @@ def dispatch(argv: Sequence[str]) -> int:
     """Runs one command line; every exit but --help leaves the receipt that --receipt-path asks for."""
     clock = SystemClock()
     redactor = Redactor()
-    console = Console(redactor=redactor)
+    console = Console(redactor=redactor, json_only=option_value(argv, "--format") == "json")
     started_at = clock.utc_now()
     cancellation = SignalCancellation()
     context: CommandContext | None = None
@@ -101,14 +101,17 @@ def _leave_receipt(
     times: tuple[datetime, datetime],
     console: Console,
 ) -> int:
-    """A step whose receipt cannot be written is not successful, whatever it did."""
+    """A step whose receipt cannot be written is not successful, whatever it did.
+
+    That is told on stderr: stdout already holds the one result of this command.
+    """
     from dpone_core.cli.step import StepFacts, write_receipt
 
     facts = context.facts if context is not None else StepFacts()
     try:
         write_receipt(path, facts, exit_code, error, times)
     except DponeError as failure:
-        console.failure(failure)
+        console.note(failure_facts(failure).line)
         return exit_code or int(ExitClass.EXECUTED)
     return exit_code
 

@@ -115,6 +115,8 @@ def learn(facts: StepFacts, execution: RunExecution, pack_fingerprint: str | Non
     if error is not None:
         failure = failure_facts(error)
         facts.error_code, facts.error_line = failure.code, failure.line
+        if execution.invocation is not None:
+            facts.identity = step_identity(StepKind.LOAD, execution.invocation, fingerprint_or_none(pack_fingerprint))
         return
     outcome = execution.outcomes[-1]
     load, invocation = outcome.report.outcome, execution.invocation
