@@ -11,10 +11,12 @@ from pathlib import Path
 from dpone_core.api import HookOptions, RunProcessPorts, execute_hooks
 from dpone_core.cli.console import log_to
 from dpone_core.cli.dispatch import CommandContext
-from dpone_core.cli.output import deliver
+from dpone_core.cli.output import OutputError, deliver
 from dpone_core.cli.run import fingerprint_or_none, pack_reference, run_arguments, step_identity
+from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.model.vocabulary import HookPhase, StepKind
+from dpone_core.wiring.hook_runs import HooksReport
 
 
 def execute(context: CommandContext) -> int:
@@ -47,8 +49,7 @@ def execute(context: CommandContext) -> int:
         sql_hash=execution.sql_hash,
     )
     context.facts.retry = report.retry
-    if arguments.output is not None:
-        deliver((json.dumps(context.redactor.value(report.as_json()), indent=2) + "\n").encode(), arguments.output)
+    undelivered = _write_output(context, report) if arguments.output is not None else None
     if arguments.format == "json":
         context.console.document(report.as_json())
     else:
@@ -60,4 +61,16 @@ def execute(context: CommandContext) -> int:
         if arguments.format == "text":
             context.console.failure(execution.error)
         return failure.exit_code
+    if undelivered is not None:
+        raise undelivered
     return 0
+
+
+def _write_output(context: CommandContext, report: HooksReport) -> DponeError | None:
+    """After hooks ran, a file that cannot be written is a failed execution, not a refusal."""
+    content = (json.dumps(context.redactor.value(report.as_json()), indent=2) + "\n").encode()
+    try:
+        deliver(content, context.arguments.output)
+    except OutputError as error:
+        return error if context.arguments.dry_run else ETLExecutionError(error.message, code=error.code)
+    return None

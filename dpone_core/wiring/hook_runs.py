@@ -90,8 +90,8 @@ class HookRun:
                 f"{hook.phase} '{hook.id}' was started in this run before and never proved success; not repeated",
                 fix="verify what it did, then start a new run id",
             )
-        self._record(hook, "started")
         with self._statements(hook) as statements:
+            self._record(hook, "started")
             try:
                 statements.execute(
                     StatementScript(sql=hook.sql, autocommit=hook.autocommit, token_values=self.invocation.token_values)
