@@ -271,12 +271,17 @@ class MemoryStream:
         self.schema = schema
         self._journal = journal
         self._batches = batches
+        self._closed = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._batches
+        for batch in self._batches:
+            if self._closed:
+                return
+            yield batch
 
     def close(self) -> None:
-        if "source.close" not in self._journal.lines[-1:]:
+        if not self._closed:
+            self._closed = True
             self._journal.write("source.close")
 
 

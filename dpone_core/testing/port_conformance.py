@@ -15,7 +15,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 from dpone_core.model.vocabulary import Side
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlTable, ControlTables
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest

@@ -11,6 +11,7 @@ from dpone_core.ports.sink import StageRequest
 
 from .row_id import row_id_refusal
 
+_MEMORY_TEXTS: Final = ("memory_limit_exceeded", "out of memory error")
 _DISK_TEXTS: Final = ("no space left on device", "not_enough_space", "disk full", "file too large")
 
 
@@ -67,4 +68,6 @@ def foreign_error(error: BaseException, message: str, code: str) -> ETLExecution
         return error
     if disk_full_in(error):
         return ConnectorError("no space left where the engine or its temporary files write", code="disk_full")
+    if any(text in str(error).lower() for text in _MEMORY_TEXTS):
+        return ConnectorError("the engine reached its memory limit", code="engine_memory_exceeded")
     return ConnectorError(message, code=code)

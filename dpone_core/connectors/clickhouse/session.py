@@ -39,7 +39,8 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 }
 _ENGINE_CODE: Final = re.compile(r"Code: (\d+)")
 TOO_MANY_PARTITIONS: Final = 252
-UNKNOWN_TABLE: Final = 60
+_VALUE_CODES: Final = frozenset({6, 53, 70, 321, 349, 407, 469})
+"""Cannot parse, type mismatch, cannot convert, out of range, NULL, decimal overflow, constraint."""
 
 
 class Session:
@@ -102,9 +103,7 @@ class Session:
                     code="partition_limit_exceeded",
                     fix="choose a coarser partition_by granularity",
                 ) from error
-            raise foreign_error(
-                error, message, "staged_value_refused" if engine_code(error) else "sink_unreachable"
-            ) from error
+            raise foreign_error(error, message, _insert_code(error)) from error
 
     def client(self) -> Client:
         found: Client | None = getattr(self._local, "client", None)
@@ -140,6 +139,13 @@ def engine_code(error: BaseException) -> int | None:
     """ClickHouse's error number, if the engine itself answered."""
     match = _ENGINE_CODE.search(str(error))
     return int(match.group(1)) if match else None
+
+
+def _insert_code(error: BaseException) -> str:
+    code = engine_code(error)
+    if code is None:
+        return "sink_unreachable"
+    return "staged_value_refused" if code in _VALUE_CODES else "sink_statement_refused"
 
 
 def connect_embedded(path: str) -> Client:

@@ -43,7 +43,7 @@ class DuckDbStaging:
             with (
                 self._database.registered(_PAYLOAD, rows.reader()),
                 self._database.transaction(
-                    code="staged_value_refused", message="DuckDB did not take the staged rows"
+                    code="sink_statement_refused", message="DuckDB did not take the staged rows"
                 ) as cursor,
             ):
                 for schema in dict.fromkeys((staged.schema, resolve(request.target).schema)):
@@ -127,6 +127,8 @@ class DuckDbStaging:
         selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
         try:
             cursor.execute(f"INSERT INTO {qualified(staged)} SELECT {selected} FROM {_PAYLOAD}")
+        except (duckdb.ConstraintException, duckdb.ConversionException) as error:
+            raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
         except duckdb.Error as error:
             raise (rows.failure or error) from error
 

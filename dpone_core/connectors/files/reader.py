@@ -7,8 +7,8 @@ reported as unsupported. Memory is bounded by a row group's pages plus one batch
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
+_OFFSET: Final = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 CURSOR_KINDS: Final = frozenset(
     {kind for kind in ColumnKind if kind.value.startswith(("int", "uint"))}
     | {ColumnKind.STRING, ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ}
@@ -145,8 +146,8 @@ def _within(batch: pa.RecordBatch, schema: TableSchema, window: CursorWindow) ->
 def _bound(column: Column, text: str) -> pa.Scalar:
     wanted = arrow_type(column.type)
     try:
-        if column.type.kind is ColumnKind.TIMESTAMP_TZ and datetime.fromisoformat(text[:26]).tzinfo is None:
-            text = text if text.endswith(("Z", "+00:00")) else text + "+00:00"
+        if column.type.kind is ColumnKind.TIMESTAMP_TZ and _OFFSET.search(text) is None:
+            text += "+00:00"
         return pa.scalar(text).cast(wanted, safe=True)
     except (pa.ArrowException, ValueError) as error:
         raise ConnectorError(

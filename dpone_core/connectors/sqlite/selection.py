@@ -91,7 +91,10 @@ def bound_value(column: Column, text: str) -> Parameter:
         if column.type.kind is ColumnKind.INT64:
             return int(text)
         if column.type.kind is ColumnKind.TIMESTAMP:
-            return datetime.fromisoformat(text).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            moment = datetime.fromisoformat(text)
+            if moment.tzinfo is not None:
+                raise ValueError("a wall clock is compared with wall clocks only")
+            return moment.isoformat(sep=" ", timespec="microseconds")
     except ValueError as error:
         raise ConnectorError(
             f"the cursor value of {column.name!r} is not a {column.type}", code="cursor_value_invalid"

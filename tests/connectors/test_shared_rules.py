@@ -1,0 +1,72 @@
+"""Rules every connector shares: statement splitting, environment failures, safe sentences."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors._sql.text import literal_backslash, quote_ansi, quote_backtick, split_statements
+from dpone_core.connectors.clickhouse.descriptor import DESCRIPTOR as CLICKHOUSE
+from dpone_core.connectors.duckdb.descriptor import DESCRIPTOR as DUCKDB
+from dpone_core.connectors.files.descriptor import DESCRIPTOR as FILES
+from dpone_core.connectors.sqlite.descriptor import DESCRIPTOR as SQLITE
+from dpone_core.errors import ConnectorError
+
+
+@pytest.mark.parametrize(
+    ("script", "statements"),
+    [
+        ("", ()),
+        (" ; -- c\n;/* x; */", ()),
+        ("SELECT 1", ("SELECT 1",)),
+        ("SELECT ';' ; SELECT \";\"; SELECT `;`", ("SELECT ';'", 'SELECT ";"', "SELECT `;`")),
+        ("SELECT $$a;b$$; SELECT $t$;$t$", ("SELECT $$a;b$$", "SELECT $t$;$t$")),
+        ("SELECT 'it''s;'; x", ("SELECT 'it''s;'", "x")),
+        ("SELECT 'open; SELECT 2", ("SELECT 'open; SELECT 2",)),
+    ],
+)
+def test_scripts_split_between_statements_only(script: str, statements: tuple[str, ...]) -> None:
+    assert split_statements(script, backslash_escapes=True) == statements
+
+
+def test_a_backslash_escapes_only_where_the_engine_says_so() -> None:
+    script = "SELECT '\\'; SELECT '2'"
+    assert len(split_statements(script, backslash_escapes=False)) == 2
+    assert len(split_statements(script, backslash_escapes=True)) == 1
+
+
+def test_names_and_literals_cannot_break_out() -> None:
+    assert quote_ansi('a"b') == '"a""b"'
+    assert quote_backtick("a`b\\") == "`a\\`b\\\\`"
+    assert literal_backslash("a'b\\") == "'a\\'b\\\\'"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "x"), "disk_full"),
+        (OSError(errno.EFBIG, "x"), "disk_full"),
+        (RuntimeError("Code: 243. DB::Exception: Cannot reserve (NOT_ENOUGH_SPACE)"), "disk_full"),
+        (RuntimeError("Code: 241. DB::Exception: (MEMORY_LIMIT_EXCEEDED)"), "engine_memory_exceeded"),
+        (RuntimeError("canary row"), "given"),
+        (ConnectorError("ours", code="ours"), "ours"),
+    ],
+)
+def test_foreign_errors_get_a_code_and_lose_their_text(error: Exception, code: str) -> None:
+    translated = foreign_error(error, "a safe sentence", "given")
+    assert translated.code == code
+    assert "canary" not in str(translated)
+
+
+def test_a_full_disk_is_recognised_behind_a_wrapper() -> None:
+    wrapper = RuntimeError("insert failed")
+    wrapper.__cause__ = OSError(errno.ENOSPC, "x")
+    assert foreign_error(wrapper, "m", "given").code == "disk_full"
+
+
+def test_descriptors_declare_what_they_are() -> None:
+    assert [d.type.value for d in (CLICKHOUSE, DUCKDB, FILES, SQLITE)] == ["clickhouse", "duckdb", "files", "sqlite"]
+    assert CLICKHOUSE.sink is not None and DUCKDB.sink is not None
+    assert all(trait.memory_limit_bytes > 0 for trait in (CLICKHOUSE.sink, DUCKDB.sink))
