@@ -20,7 +20,7 @@ from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema, is_framework_column
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.control import ControlRow, ControlTable
+from dpone_core.ports.control import ControlColumnKind, ControlRow, ControlTable
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.sink import FinalizeResult, Leftover, LineageProjection, StagedHandle, StageRequest
@@ -81,6 +81,7 @@ class MemoryWarehouse:
     journal: Journal = field(default_factory=Journal)
     tables: dict[TableName, MemoryTable] = field(default_factory=dict)
     control_rows: dict[tuple[str, str], list[ControlRow]] = field(default_factory=dict)
+    control_kinds: dict[tuple[str, str], dict[str, ControlColumnKind]] = field(default_factory=dict)
 
     def rows(self, table: TableName) -> list[Row]:
         return [dict(row) for row in self.tables[table].rows]
@@ -238,6 +239,10 @@ class MemoryControlTables:
     def ensure(self, table: ControlTable) -> None:
         self._warehouse.journal.write(f"control.ensure {table.name}")
         self._warehouse.control_rows.setdefault((table.schema, table.name), [])
+        known = self._warehouse.control_kinds.setdefault((table.schema, table.name), {})
+        for column in table.columns:
+            if known.setdefault(column.name, column.kind) is not column.kind:
+                raise ConnectorError(f"column {column.name!r} has another type", code="control_table_incompatible")
 
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         self._warehouse.journal.write(f"control.upsert {table.name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier, Thread
 from typing import Final
@@ -85,6 +85,16 @@ class ControlTablesConformance:
         control.ensure(wider)
         control.ensure(wider)
         assert [row["extra"] for row in control.read(wider, {})] == [None]
+
+    def test_a_column_of_another_kind_is_refused(self, sink: OpenSink) -> None:
+        control, table = self._ready(sink)
+        columns = tuple(
+            replace(column, kind=ControlColumnKind.INTEGER) if column.name == "note" else column
+            for column in table.columns
+        )
+        with pytest.raises(ConnectorError) as raised:
+            control.ensure(replace(table, columns=columns))
+        assert raised.value.code == "control_table_incompatible"
 
     def test_compare_and_set_follows_what_is_there(self, sink: OpenSink) -> None:
         control, table = self._ready(sink)

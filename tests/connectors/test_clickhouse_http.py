@@ -171,6 +171,29 @@ def test_a_mutex_somebody_holds_is_not_entered(sink: OpenSink, faults: Faults) -
     assert control.compare_and_set(table, {"k": "other"}, None, control_row("other"))
 
 
+def test_a_mutex_of_a_dead_process_expires(sink: OpenSink, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
+    control, table = sink.ports.control, control_table()
+    assert control is not None
+    control.ensure(table)
+    faults({"match": "DROP TABLE .*__dpone__mutex_", "stage": "before", "code": 497, "times": 1})
+    with pytest.raises(ConnectorError):
+        control.compare_and_set(table, {"k": "a"}, None, control_row("a"))
+    monkeypatch.setattr("dpone_core.connectors.clickhouse.control.MUTEX_EXPIRY_SECONDS", 0)
+    assert control.compare_and_set(table, {"k": "a"}, {"k": "a"}, control_row("a", seconds=1, note="taken over"))
+    assert [row["note"] for row in control.read(table, {"k": "a"})] == ["taken over"]
+    assert session_of(sink).rows("SELECT name FROM system.tables WHERE name LIKE '%mutex%dead%'") == []
+
+
+def test_a_commit_the_server_gave_up_on_is_settled_like_a_lost_answer(sink: OpenSink, faults: Faults) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table), orders(1))
+    handle = sink.ports.staged.stage(stage_request(table, "L2"), iter([orders(2)]))
+    faults({"match": "^EXCHANGE", "stage": "after", "code": 159, "times": 1})
+    sink.ports.staged.finalize(handle)
+    assert sink.ids(table) == [2]
+    sink.ports.staged.cleanup(handle)
+
+
 def test_an_unreachable_server_is_named_so_and_its_address_is_not_shown() -> None:
     with pytest.raises(ConnectorError) as raised, clickhouse_sink("clickhouse://u:canary@127.0.0.1:1/db"):
         pass

@@ -39,6 +39,8 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 }
 _ENGINE_CODE: Final = re.compile(r"Code: (\d+)")
 TOO_MANY_PARTITIONS: Final = 252
+_UNDECIDED_CODES: Final = frozenset({159, 209, 210, 319, 394, 999})
+"""Timeout, socket timeout, network, unknown status, cancelled, Keeper: the answer does not say what happened."""
 _VALUE_CODES: Final = frozenset({6, 53, 70, 321, 349, 407, 469})
 """Cannot parse, type mismatch, cannot convert, out of range, NULL, decimal overflow, constraint."""
 
@@ -132,7 +134,8 @@ class Session:
 
 def answer_is_lost(error: BaseException) -> bool:
     """Whether the statement may have been executed although it failed here: the engine itself did not say no."""
-    return not (isinstance(error, DatabaseError) and engine_code(error) is not None)
+    code = engine_code(error) if isinstance(error, DatabaseError) else None
+    return code is None or code in _UNDECIDED_CODES
 
 
 def engine_code(error: BaseException) -> int | None:
