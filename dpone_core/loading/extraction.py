@@ -56,8 +56,9 @@ def prepare_extraction(
     if config.source.incremental is not None and config.sink.strategy.mode.is_incremental:
         column = config.source.incremental.cursor_column
         _refuse_bad_cursor(column, schema, request, source, saved)
-        next_cursor = source.source.cursor_maximum(request, column)
         lower = saved.value if saved is not None else None
+        news = replace(request, window=CursorWindow(column=column, lower=lower))
+        next_cursor = source.source.cursor_maximum(news, column)  # never below what is saved
         request = replace(
             request,
             window=CursorWindow(column=column, lower=lower, upper=next_cursor if next_cursor is not None else lower),
@@ -101,7 +102,6 @@ def refuse_unwindowed_rows(extraction: Extraction, rows: int) -> None:
     if window is not None and window.upper is None and rows:
         raise SourceRefusedError(
             f"the source was empty when the load began and {rows} rows have come since",
-            code="source_changed_during_load",
             fix="run again",
         )
 

@@ -45,8 +45,9 @@ class LoadGovernanceFinalizationCoordinator:
         evidence = _SnapshotSteps(context=context)
         recorder = self._recorder(execution, evidence)
         request = self._stage_request(payload)
-        sink.target.preflight(request)
         execution.revalidate(context.config)
+        self._add_columns(payload)
+        sink.target.preflight(request)
         handle = self._stage(request, payload)
         try:
             self._project_lineage(handle)
@@ -54,7 +55,6 @@ class LoadGovernanceFinalizationCoordinator:
             recorder.validate(self._datasets(payload, handle))
             evidence.timed(recorder, Side.SOURCE)
             evidence.timed(recorder, Side.STAGED)
-            self._add_columns(payload)
             execution.revalidate(context.config)
             context.environment.cancellation.checkpoint()
         except BaseException:
@@ -171,9 +171,12 @@ class LoadGovernanceFinalizationCoordinator:
         )
 
     def _add_columns(self, payload: ExtractedPayload) -> None:
+        """Before staging, which takes the target's shape. Nullable columns only: no row of the target changes."""
         added = payload.extraction.target.added
         if added.columns:
-            self.context.sessions.sink.target.add_columns(self.context.plan.target.table, added)
+            with self.context.record.step("columns_added", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+                step.details["columns"] = list(added.names)
+                self.context.sessions.sink.target.add_columns(self.context.plan.target.table, added)
 
     def _finalize(self, handle: StagedHandle) -> FinalizeResult:
         position = self.context.position

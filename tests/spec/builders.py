@@ -15,6 +15,10 @@ from typing import Any
 import duckdb
 import yaml
 
+from dpone_core.api import RunExecution, RunOptions, execute_run
+from dpone_core.evidence.outcome import LoadOutcome
+from dpone_core.invocation import RunArguments
+
 DPONE = (sys.executable, "-m", "dpone")
 ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)"
 
@@ -95,6 +99,15 @@ class Project:
     ) -> Finished:
         """Runs one command to its end, in the project's directory, with the project's environment only."""
         return self.finished(self.start(*arguments, environment=environment, launcher=launcher), arguments)
+
+    def execute(self, run_id: str = "run-1", manifest: str = "m.yaml", **options: Any) -> RunExecution:
+        """The same run inside this process: cheap, for broad matrices; never for ClickHouse (one path a process)."""
+        return execute_run(
+            self.root / manifest,
+            RunOptions(arguments=RunArguments(run_id=run_id), **options),
+            environment=self.environment,
+            project_dir=self.root,
+        )
 
     def run(self, *arguments: str, manifest: str = "m.yaml", environment: Mapping[str, str] | None = None) -> Finished:
         """`dpone run` with JSON output and a receipt."""
@@ -191,3 +204,17 @@ def hooks(*, pre: Iterable[Mapping[str, object]] = (), post: Iterable[Mapping[st
     """`source.options.hooks`."""
     phases = {"pre_hook": list(pre), "post_hook": list(post)}
     return {"hooks": {phase: items for phase, items in phases.items() if items}}
+
+
+def outcome_of(execution: RunExecution) -> LoadOutcome:
+    """The outcome of the only process; a refusal fails."""
+    assert execution.refusal is None, execution.refusal
+    outcome = execution.outcomes[-1].report.outcome
+    assert outcome is not None
+    return outcome
+
+
+def code_of(execution: RunExecution) -> str | None:
+    """The stable code the run ended with, None for success."""
+    code = getattr(execution.error, "code", None)
+    return None if code is None else str(code)

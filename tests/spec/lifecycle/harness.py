@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,18 +74,17 @@ class JournalFiles:
         return self.published.get(relative_path)
 
 
-class DriftingQuality(dict[str, object]):
-    """Authored quality that states another policy from its `after`-th reading on, as a caller could."""
+class ActingJournal(Journal):
+    """Does something the moment a line is written: what the rest of the world may do between two steps."""
 
-    def __init__(self, quality: Mapping[str, object], changed: Mapping[str, object], after: int) -> None:
-        super().__init__(quality)
-        self._changed, self._left = dict(changed), after
+    def __init__(self, line: str, action: Callable[[], None]) -> None:
+        super().__init__()
+        self._line, self._action = line, action
 
-    def read(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            self.clear()
-            self.update(self._changed)
+    def write(self, line: str) -> None:
+        super().write(line)
+        if line == self._line:
+            self._action()
 
 
 @dataclass(slots=True)

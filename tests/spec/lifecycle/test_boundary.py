@@ -198,7 +198,7 @@ def test_a_row_that_arrives_at_a_source_seen_empty_waits_for_the_next_run(tmp_pa
     real = GrowingSource(journal=attempt.journal, schema=ORDERS, data=attempt.data)
     attempt.source = SourcePorts(source=real, metrics=real, statements=None)
     outcome = attempt.ran().outcome
-    assert outcome.failure is not None and outcome.failure.code == "source_changed_during_load"
+    assert outcome.failure is not None and outcome.failure.code == "source_refused"
     assert attempt.target_ids() is None and attempt.state() == [] and attempt.staging() == []
     assert outcome.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
 

@@ -1,0 +1,141 @@
+"""A target that differs is refused with its differences, widened only by nullable columns, and never narrowed.
+
+Design 4 "Schema drift"; cases L03 and the trap "the second run of the same manifest was refused".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
+
+COLUMNS = (
+    "SELECT column_name, data_type, is_nullable FROM information_schema.columns "
+    "WHERE table_schema = 'raw' AND table_name = 'orders' ORDER BY ordinal_position"
+)
+LINEAGE = {"lineage": {"enabled": True, "preset": "bulk_standard"}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path)
+    project.orders()
+    return project
+
+
+def names(project: Project) -> list[str]:
+    return [str(row[0]) for row in project.target(COLUMNS)]
+
+
+@pytest.mark.parametrize(
+    "manifest", [flow(), append_flow(), flow(sink__options=LINEAGE), append_flow(sink__options=LINEAGE)]
+)
+def test_the_second_run_of_the_same_manifest_works(project: Project, manifest: dict[str, object]) -> None:
+    project.written(manifest)
+    for run_id in ("r1", "r2", "r2"):
+        assert code_of(project.execute(run_id)) is None
+    assert {"id", "name", "updated_at"} <= set(names(project))
+
+
+def test_a_new_source_column_is_refused_and_named(project: Project) -> None:
+    project.written(append_flow())
+    project.execute("r1")
+    project.source("ALTER TABLE orders ADD COLUMN city TEXT")
+    execution = project.execute("r2")
+    assert code_of(execution) == "target_schema_differs" and "'city'" in str(execution.error)
+    assert "city" not in names(project)
+    assert execution.error is not None and "add_columns" in str(getattr(execution.error, "fix", ""))
+
+
+def test_add_columns_adds_it_nullable_and_keeps_old_rows(project: Project) -> None:
+    project.written(append_flow(sink__options={"schema_evolution": "add_columns"}))
+    project.execute("r1")
+    project.source("ALTER TABLE orders ADD COLUMN city TEXT")
+    project.source("INSERT INTO orders VALUES (4, 'd', 40, 'Rome')", "INSERT INTO orders VALUES (5, 'e', 50, NULL)")
+    assert code_of(project.execute("r2")) is None
+    assert project.target("SELECT id, city FROM raw.orders ORDER BY id") == [
+        (1, None),
+        (2, None),
+        (3, None),
+        (4, "Rome"),
+    ]
+    assert ("city", "VARCHAR", "YES") in project.target(COLUMNS)
+
+
+def test_added_columns_are_recorded_and_a_blocked_load_adds_no_row(project: Project) -> None:
+    gate = {"type": "min_rows", "side": "target", "threshold": 100}
+    project.written(append_flow(sink__options={"schema_evolution": "add_columns"}))
+    project.execute("r1")
+    project.source("ALTER TABLE orders ADD COLUMN city TEXT")
+    project.written(append_flow(sink__options={"schema_evolution": "add_columns"}, quality={"gates": [gate]}))
+    execution = project.execute("r2")
+    assert code_of(execution) == "DPONE_QUALITY_GATES_FAILED"
+    (added,) = [step for step in outcome_of(execution).steps if step.step_id == "columns_added"]
+    assert added.details == {"columns": ["city"]}
+    assert project.target("SELECT count(*), count(city) FROM raw.orders") == [(2, 0)]
+
+
+def test_a_column_that_left_the_source_stays_in_the_target_as_null(project: Project) -> None:
+    project.written(append_flow())
+    project.execute("r1")
+    project.source("ALTER TABLE orders DROP COLUMN name", "INSERT INTO orders VALUES (4, 40)")
+    assert code_of(project.execute("r2")) is None
+    assert project.target() == [(1, "a", 10), (2, "b", 20), (3, None, 30)]
+
+
+def test_full_refresh_follows_new_and_lost_columns(project: Project) -> None:
+    project.written(flow())
+    project.execute("r1")
+    project.source("ALTER TABLE orders ADD COLUMN city TEXT", "ALTER TABLE orders DROP COLUMN name")
+    assert code_of(project.execute("r2")) is None
+    assert names(project) == ["id", "updated_at", "city"]
+
+
+def test_full_refresh_never_narrows_a_wider_column(project: Project) -> None:
+    project.source("CREATE TABLE prices (id INTEGER NOT NULL, price DECIMAL(10, 2) NOT NULL)")
+    project.source("INSERT INTO prices VALUES (1, 1.5)")
+    project.written(flow(source__table={"name": "prices"}))
+    first = project.execute("r1")
+    if code_of(first) is not None:
+        pytest.skip("this source has no type narrower than what the target can hold")
+    project.warehouse("ALTER TABLE raw.orders ALTER price SET DATA TYPE DECIMAL(20, 4)")
+    assert code_of(project.execute("r2")) is None
+    assert ("price", "DECIMAL(20,4)") in [(row[0], row[1]) for row in project.target(COLUMNS)]
+
+
+def test_a_type_the_target_cannot_hold_is_refused_without_a_row_written(project: Project) -> None:
+    project.written(append_flow())
+    project.execute("r1")
+    project.warehouse("ALTER TABLE raw.orders ALTER updated_at SET DATA TYPE SMALLINT")
+    project.add_orders((4, "d", 40))
+    execution = project.execute("r2")
+    assert code_of(execution) == "target_schema_differs" and "'updated_at'" in str(execution.error)
+    assert len(project.target()) == 2
+
+
+def test_a_target_column_that_must_not_be_null_and_that_the_source_lacks_is_refused(project: Project) -> None:
+    project.warehouse(
+        "CREATE SCHEMA raw",
+        "CREATE TABLE raw.orders (id BIGINT, name VARCHAR, updated_at BIGINT, must INTEGER NOT NULL)",
+    )
+    project.written(append_flow())
+    assert code_of(project.execute("r1")) == "target_schema_differs"
+
+
+def test_lineage_switched_on_later_is_a_difference_like_any_other(project: Project) -> None:
+    project.written(append_flow())
+    project.execute("r1")
+    project.written(append_flow(sink__options=LINEAGE))
+    assert code_of(project.execute("r2")) == "target_schema_differs"
+    project.written(append_flow(sink__options={**LINEAGE, "schema_evolution": "add_columns"}))
+    assert code_of(project.execute("r3")) is None
+    assert "__dpone__load_id" in names(project)
+
+
+def test_a_strategy_change_finds_no_stale_staging(project: Project) -> None:
+    project.written(flow())
+    project.execute("r1")
+    project.written(append_flow())
+    assert code_of(project.execute("r2")) is None
