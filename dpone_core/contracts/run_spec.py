@@ -180,8 +180,6 @@ def _require_chain(steps: tuple[RunSpecStep, ...]) -> None:
     verify, load = _only(steps, StepKind.BUNDLE_VERIFY), _only(steps, StepKind.LOAD)
     ancestors = _ancestors(steps)
     pre_hooks = {step.step_id for step in steps if step.is_pre_hook}
-    if verify.depends_on:
-        raise ValueError("bundle_verify depends on another step")
     for step in steps:
         if step is not verify and verify.step_id not in ancestors[step.step_id]:
             raise ValueError(f"step {step.step_id} does not run behind bundle_verify")

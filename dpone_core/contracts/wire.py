@@ -53,7 +53,7 @@ def json_object(document: str | bytes, *, limit_bytes: int, what: str, code: Err
         raise ContractInvalidError(f"{what} is larger than {limit_bytes} bytes", code=code)
     try:
         text = document.decode("utf-8") if isinstance(document, bytes) else document
-        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError):
         raise ContractInvalidError(f"{what} is not one complete, strict JSON document", code=code) from None
     if not isinstance(value, dict):
@@ -83,7 +83,3 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(mapping) != len(pairs):
         raise ValueError("duplicate key")
     return mapping
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")

@@ -146,6 +146,8 @@ def test_the_verdict_is_small_and_its_summary_names_every_step() -> None:
     assert len(json.dumps(judged.mapping())) < 2048
     text = "\n".join(judged.summary())
     assert all(contract.step_id in text for contract in (VERIFY, HOOK, LOAD))
+    assert "primary cause: step dpone_run_flights: DPONE_RECEIPT_REQUIRED" in text
+    assert "primary cause" not in "\n".join(verdict().summary())
 
 
 def end(result: Any = None, **changes: Any) -> StepEnd:
@@ -208,3 +210,5 @@ def test_nothing_but_proof_passes() -> None:
 def test_a_load_without_source_state_passes_as_not_applicable() -> None:
     held = own(LOAD, succeeded(source_state=SourceState.NOT_APPLICABLE))
     assert decide_retry(StepEnd(receipt=held, exit_code=0), LOAD) is RetryDecision.PASS
+    assert "no source state" in "\n".join(verdict(load={"received": held.wire()}).summary())
+    assert "source state advanced" in "\n".join(verdict().summary())

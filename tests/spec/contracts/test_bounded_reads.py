@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from dpone_core import resources
 from dpone_core.resources import (
     DocumentTooLargeError,
     dag_factories_directory,
@@ -52,3 +55,16 @@ def test_the_dag_files_are_found_in_a_checkout() -> None:
 
 def test_the_schemas_are_found_in_a_checkout() -> None:
     assert schemas_directory().is_dir()
+
+
+def test_in_a_wheel_the_shipped_files_lie_below_the_package(tmp_path: Path) -> None:
+    package = tmp_path / "dpone_core"
+    for name in ("schemas", "dag_factories"):
+        (package / "_bundled" / name).mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "resources.py").write_text(Path(resources.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    program = "from dpone_core.resources import *; print(schemas_directory()); print(dag_factories_directory())"
+    found = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert found == [str(package / "_bundled" / name) for name in ("schemas", "dag_factories")]

@@ -188,6 +188,11 @@ def test_the_largest_receipt_fits_whatever_the_ids_hold(text: str) -> None:
     assert parse_receipt(sealed.encode()) == sealed
 
 
+def test_a_receipt_whose_ids_were_not_bounded_is_refused() -> None:
+    ids = dict.fromkeys(("dag_id", "dag_run_id", "run_id"), "\U0001f600" * 256)
+    assert code_of(resealed(**ids)) == "DPONE_RECEIPT_INVALID"
+
+
 @given(st.text(min_size=1, max_size=400))
 @settings(deadline=None)
 def test_every_id_has_a_bounded_form(text: str) -> None:
@@ -197,6 +202,7 @@ def test_every_id_has_a_bounded_form(text: str) -> None:
 def test_an_ordinary_id_travels_unchanged_and_long_ones_stay_distinct() -> None:
     assert wire_id("scheduled__2026-11-29T00:00:00+00:00") == "scheduled__2026-11-29T00:00:00+00:00"
     assert wire_id("ż" * 255 + "a") != wire_id("ż" * 255 + "b")
+    assert wire_id("ż" * 256).startswith("ż" * 20)
 
 
 @pytest.mark.parametrize(
