@@ -1,4 +1,7 @@
-"""Closed vocabularies of the seeds. Values are persisted and published: never rename one. Sources: S0, S1, Facts 4-6."""
+"""Closed vocabularies of the seeds. Values are persisted and published: never rename one.
+
+Sources: S0, S1, Facts 4-6.
+"""
 
 from __future__ import annotations
 
