@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from dpone_core.model.artifacts import STAGING, artifact_prefix
 from dpone_core.model.connector import ConnectorDescriptor
 from dpone_core.model.decision import ReleaseGate, RuntimeDecision
-from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan, SourcePlan, TargetPlan
 from dpone_core.model.vocabulary import HookPhase, StrategyMode
 from dpone_core.planning.hooks import HookGraph
@@ -57,12 +58,13 @@ def refuse_lookback(config: LoadConfig) -> None:
 
 def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> TargetPlan:
     sink = config.sink
+    schema = sink.table.schema or route.sink.default_schema
     return TargetPlan(
         type=sink.type,
         connection_ref=sink.connection_ref,
         table=sink.table,
-        staging_schema=sink.staging_schema or sink.table.schema or route.sink.default_schema,
-        staging_name=f"__dpone__stg_{sink.table.name}_{{load}}",
+        staging_schema=sink.staging_schema or schema,
+        staging_name=artifact_prefix(TableName(schema=schema, name=sink.table.name), STAGING) + "{load}",
         strategy=sink.strategy.mode,
         unique_key=sink.strategy.unique_key,
         finaliser=route.finaliser,

@@ -95,7 +95,7 @@ def decide_target_schema(
         payload=TableSchema(
             columns=(
                 *(existing.find(c.name) or Column(name=c.name, type=c.type) for c in arriving.columns),
-                *(c for c in existing.columns if whole.find(c.name) is None),
+                *(c for c in existing.business_columns if whole.find(c.name) is None),
             )
         ),
         added=TableSchema(columns=tuple(Column(name=c.name, type=c.type, nullable=True) for c in missing)),

@@ -10,9 +10,10 @@ from threading import Event, Thread
 import pyarrow as pa
 import pytest
 
-from dpone_core.connectors._sql.artifacts import artifact_name, artifacts_among
+from dpone_core.connectors._sql.artifacts import artifacts_among
 from dpone_core.connectors.clickhouse.ddl import Ddl
 from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import artifact_name
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.ports.sink import LineageColumns, StageRequest

@@ -1,59 +1,20 @@
-"""Names and load markers of run-scoped objects: staging, shadow and scratch tables of one load.
-
-A name is `__dpone__<role>_<readable target>_<8 hex of the target>_<16 hex of run and load>`: unique per load, at most
-109 ASCII bytes, so within every engine's limit (C35) and never holding a run id or load id in clear. The load marker
-is the comment a published table carries; it is a hash too, so SHOW CREATE of a target holds no load id.
-"""
+"""Finding the run-scoped objects of a target among the tables of a schema; their names are made in model.artifacts."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from typing import Final
 
-from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.artifacts import ROLES, artifact_prefix
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import Leftover
-
-STAGING: Final = "stg"
-SHADOW: Final = "shadow"
-SCRATCH: Final = "scratch"
-ROLES: Final = (STAGING, SHADOW, SCRATCH)
-
-_READABLE_BYTES: Final = 60
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_]")
-_MARKER: Final = re.compile(r" ?\[dpone [0-9a-f]{16}\]$")
-
-
-def artifact_name(target: TableName, identity: LoadIdentity, role: str) -> str:
-    return f"{_prefix(target, role)}{_digest(f'{identity.run_id}|{identity.load_id}', 16)}"
 
 
 def artifacts_among(target: TableName, schema: str, names: tuple[str, ...]) -> tuple[Leftover, ...]:
     """Which of `names` (tables of `schema`) are artifacts of any load of `target`, in name order."""
-    patterns = [(role, re.compile(re.escape(_prefix(target, role)) + "[0-9a-f]{16}")) for role in ROLES]
+    patterns = [(role, re.compile(re.escape(artifact_prefix(target, role)) + "[0-9a-f]{16}")) for role in ROLES]
     return tuple(
         Leftover(table=TableName(schema=schema, name=name), role=role)
         for name in sorted(names)
         for role, pattern in patterns
         if pattern.fullmatch(name)
     )
-
-
-def load_marker(identity: LoadIdentity) -> str:
-    return f"[dpone {_digest(f'{identity.run_id}|{identity.load_id}|{identity.attempt}', 16)}]"
-
-
-def comment_with_marker(comment: str, marker: str) -> str:
-    """The author's comment, with the marker of an earlier load replaced by this one."""
-    own = _MARKER.sub("", comment)
-    return f"{own} {marker}" if own else marker
-
-
-def _prefix(target: TableName, role: str) -> str:
-    readable = _UNSAFE.sub("_", target.name)[:_READABLE_BYTES]
-    return f"__dpone__{role}_{readable}_{_digest(f'{target.schema}|{target.name}', 8)}_"
-
-
-def _digest(text: str, characters: int) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:characters]

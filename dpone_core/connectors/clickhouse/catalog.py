@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpone_core.connectors._sql.artifacts import artifact_name
+from dpone_core.model.artifacts import artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import StageRequest

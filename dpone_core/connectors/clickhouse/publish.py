@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpone_core.connectors._sql.artifacts import SCRATCH, comment_with_marker, load_marker
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.model.artifacts import SCRATCH, comment_with_marker, load_marker
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, StagedHandle

@@ -8,10 +8,10 @@ from contextlib import closing, nullcontext
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, bounded
-from dpone_core.connectors._sql.artifacts import SCRATCH, SHADOW, STAGING
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError, DponeError
+from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema

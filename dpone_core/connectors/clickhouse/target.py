@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dpone_core.connectors._sql.artifacts import SCRATCH, artifacts_among
+from dpone_core.connectors._sql.artifacts import artifacts_among
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import SCRATCH
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import Leftover, StageRequest

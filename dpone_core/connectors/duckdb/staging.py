@@ -10,10 +10,10 @@ import duckdb
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
-from dpone_core.connectors._sql.artifacts import STAGING, comment_with_marker, load_marker
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.model.artifacts import STAGING, comment_with_marker, load_marker
 from dpone_core.model.lineage import ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
