@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpone_core.authoring.platform import PlatformSection, SecretKeySection, StepLimitsSection, StepsSection
 from dpone_core.cli.dispatch import build_parser
 from dpone_core.errors import ExitClass
+from dpone_core.manifest.schema import field_texts
 from dpone_core.model.error_catalogue import CATALOGUE, by_area
 from dpone_core.resources import schemas_directory
 
@@ -79,7 +81,10 @@ ENVIRONMENT = (
     ("`DPONE_CONN_<REF>`", "URI or JSON object of a connection reference"),
     ("`DPONE_CONN_DIR`", "directory of mounted secrets, one file per reference"),
     ("`DPONE_EVIDENCE_DIR`", "where evidence is written; `.dpone` unless set"),
-    ("`DPONE_PROJECT_DIR`", "project root; the nearest directory above the manifest with `.git`, `dpone.yaml` or `pyproject.toml` unless set"),
+    (
+        "`DPONE_PROJECT_DIR`",
+        "project root; else the nearest directory above the manifest with `.git`, `dpone.yaml` or `pyproject.toml`",
+    ),
     ("`DPONE_LOG_LEVEL`", "`DEBUG`, `INFO`, `WARNING` or `ERROR`; `INFO` unless set"),
     ("`DPONE_DAG_ID`, `DPONE_DAG_RUN_ID`, `DPONE_TRY_NUMBER`, `DPONE_MAP_INDEX`", "who asked; set by the scheduler"),
     ("`DPONE_LOGICAL_DATE`, `DPONE_INTERVAL_START`, `DPONE_INTERVAL_END`", "ISO 8601 times; options win over them"),
@@ -150,7 +155,7 @@ def manifest_page() -> str:
         "# Manifest",
         "",
         "Two kinds exist. `dpone.flow.v1` holds one process, or several under `processes`. `dpone.batch.v1` loads many",
-        "tables of one source from one set of defaults.",
+        "tables of one source from one set of defaults. The platform file stands at the end of this page.",
         "",
         "Both are closed: an unknown field is an error at every level. Keys that begin with `x-` are allowed at the",
         "top and have no effect. `dpone schema print dpone.flow.v1` prints the JSON Schema for an editor.",
@@ -169,7 +174,23 @@ def manifest_page() -> str:
         if name not in done:
             done.add(name)
             lines += section(f"`{path}`", definitions[name], flow)
-    return page(*lines)
+    return page(*lines, *platform_sections())
+
+
+def platform_sections() -> list[str]:
+    """The platform file is written by people too, and has no schema file."""
+    platform = PlatformSection.model_json_schema()
+    for model in (PlatformSection, StepsSection, StepLimitsSection, SecretKeySection):
+        definition = platform if model is PlatformSection else platform["$defs"][model.__name__]
+        for name, text in field_texts(model).items():
+            definition["properties"][name]["description"] = text
+    lines = section("`dpone.platform.v1`, the platform file", platform, platform)
+    done: set[str] = set()
+    for path, name in reachable(platform, platform):
+        if name not in done:
+            done.add(name)
+            lines += section(f"`{path}` of a platform file", platform["$defs"][name], platform)
+    return lines
 
 
 def schema_of(kind: str) -> Schema:
@@ -197,7 +218,10 @@ def section(title: str, definition: Schema, root: Schema) -> list[str]:
 
 def default_of(field: Schema) -> str:
     default = field.get("default")
-    return "" if default is None or default in ({}, []) else f"`{json.dumps(default)}`"
+    if default is None or default in ({}, []):
+        return ""
+    nested = isinstance(default, Mapping) and any(isinstance(value, Mapping) for value in default.values())
+    return "" if nested else f"`{json.dumps(default)}`"
 
 
 def type_of(field: Schema, root: Schema) -> str:
@@ -248,7 +272,7 @@ def is_list(field: Schema) -> bool:
 
 
 def is_map(field: Schema) -> bool:
-    return isinstance(field.get("additionalProperties"), Mapping)
+    return isinstance(field.get("additionalProperties"), Mapping) or bool(field.get("patternProperties"))
 
 
 def references(field: object) -> Iterator[str]:

@@ -439,6 +439,11 @@ _STAGING = _entries(
         "Run again; report it if it stays.",
     ),
     ("partition_limit_exceeded", "One block of rows spans too many partitions.", "Choose a coarser granularity."),
+    (
+        "engine_memory_exceeded",
+        "An engine reached its memory limit.",
+        "Load less at once, or count fewer distinct values; `dpone plan` shows the limit.",
+    ),
     ("disk_full", "No space is left where an engine writes.", "Free space, then run again."),
 )
 
@@ -454,6 +459,11 @@ _QUALITY = _entries(
         "DPONE_QUALITY_POLICY_DRIFT",
         "The quality policy changed after the run had started.",
         "Find what changes the configuration at run time.",
+    ),
+    (
+        "typed_hash_value_refused",
+        "A value cannot be hashed in the type of its column.",
+        "Correct the row, or cast the column in options.query.",
     ),
     ("DPONE_QUALITY_GATE_RECEIPT_REQUIRED", "A load was to be accepted without its receipt.", "Report it."),
     ("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "A receipt is of another load, policy or boundary.", "Report it."),
