@@ -21,6 +21,7 @@ from dpone_core.loading.hooks import hook_json
 from dpone_core.manifest.check import CheckReport
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import HookPhase
 from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.progress import Progress
@@ -30,6 +31,7 @@ from dpone_core.wiring.bundles import PackReference, agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.evidence_lookup import FoundEvidence, newest_evidence
 from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections, retry_of
+from dpone_core.wiring.operations import Operation
 from dpone_core.wiring.planned import PlannedProcess, plan_process
 from dpone_core.wiring.preparation import (
     PreparedProcess,
@@ -217,14 +219,10 @@ def execute_hooks(
     invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
     root = project_root(project_dir, variables)
     manifest = load_manifest(located(path, root), project_root=root)
-    configs = manifest.select(options.selector)
-    if len(configs) > 1:
-        raise ETLConfigurationError(
-            "the manifest has several processes", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
-        )
+    config = only_process(manifest, options.selector)
     if options.pack is not None:
         agreed_pack(options.pack, manifest)
-    planned = plan_process(configs[0])
+    planned = plan_process(config)
     hooks = chosen_hooks(planned, options.phase, options.hook_id)
     run = HookRun(
         planned=planned,
@@ -259,6 +257,46 @@ def execute_hooks(
 
 def _only_hash(hooks: tuple[HookDefinition, ...]) -> str | None:
     return hooks[0].sql_hash if len(hooks) == 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    """Which process an operator works on; identity as for a run."""
+
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+
+
+def operation_of(
+    path: Path,
+    options: OperatorOptions,
+    *,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> Operation:
+    """What `state` and `cleanup` work with. Raises ETLConfigurationError; opens nothing."""
+    variables = environment_snapshot(environment)
+    ports = ports or RunProcessPorts()
+    invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
+    root = project_root(project_dir, variables)
+    manifest = load_manifest(located(path, root), project_root=root)
+    return Operation(
+        planned=plan_process(only_process(manifest, options.selector)),
+        resolver=ConnectionResolver(environment=variables, project_root=manifest.project_root, redactor=ports.redactor),
+        invocation=invocation,
+        environment=_surroundings(ports, variables),
+    )
+
+
+def only_process(manifest: Manifest, selector: str | None) -> LoadConfig:
+    """Raises ETLConfigurationError DPONE_SELECTOR_REQUIRED when there are several."""
+    configs = manifest.select(selector)
+    if len(configs) > 1:
+        raise ETLConfigurationError(
+            "the manifest has several processes", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
+        )
+    return configs[0]
 
 
 def find_evidence(

@@ -142,6 +142,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_gitops(commands)
     _add_schema(commands)
     _add_report(commands)
+    _add_explain(commands)
+    _add_operations(commands)
     return parser
 
 
@@ -225,6 +227,11 @@ def _add_hooks(commands: _Commands) -> None:
     _add_pack(execute)
     _add_receipt(execute)
     _add_project(execute)
+    graph = _new(actions, "graph", "hooks_graph", "Show the order of hooks and load.")
+    graph.add_argument("manifest", metavar="PATH")
+    graph.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+    graph.add_argument("--format", choices=("mermaid", "json"), default="mermaid")
+    _add_project(graph)
 
 
 def _add_gitops(commands: _Commands) -> None:
@@ -265,3 +272,31 @@ def _add_report(commands: _Commands) -> None:
     parser.add_argument("--process", metavar="NAME", help="the newest run of this process unless --run-id is given")
     parser.add_argument("--run-id", metavar="ID")
     parser.add_argument("--format", choices=("md", "json"), default="md")
+
+
+def _add_explain(commands: _Commands) -> None:
+    parser = _new(commands, "explain", "explain", "Say what a code means and what to do.")
+    parser.add_argument("code", metavar="CODE")
+    parser.add_argument(
+        "--boundary",
+        choices=("pre_commit", "post_commit", "resume_validation"),
+        help="the failure_boundary that the report or receipt names",
+    )
+
+
+def _add_operations(commands: _Commands) -> None:
+    state = commands.add_parser("state", help="The saved cursor of a process.", allow_abbrev=False)
+    actions = state.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    show = _new(actions, "show", "operations", "Show the saved cursor.")
+    change = _new(actions, "set", "operations", "Replace the saved cursor; leaves an evidence record with the reason.")
+    change.add_argument("--value", required=True, metavar="TEXT", help="the next inclusive lower bound")
+    change.add_argument("--reason", required=True, metavar="TEXT", help="why, for the evidence record")
+    cleanup = _new(commands, "cleanup", "operations", "Remove staging objects that a dead run left behind.")
+    cleanup.add_argument("--run-id", required=True, metavar="ID")
+    cleanup.add_argument("--dry-run", action="store_true", help="name them, remove nothing")
+    for parser, operation in ((show, "show"), (change, "set"), (cleanup, "cleanup")):
+        parser.set_defaults(operation=operation)
+        parser.add_argument("manifest", metavar="PATH")
+        parser.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+        parser.add_argument("--format", choices=("text", "json"), default="text")
+        _add_project(parser)

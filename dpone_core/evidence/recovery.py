@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.evidence.outcome import LoadOutcome
-from dpone_core.model.vocabulary import RetryClassification, TargetState
+from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 
 _RETRY: Final = {
     RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
@@ -42,3 +42,24 @@ def recovery_advice(outcome: LoadOutcome) -> tuple[str, ...]:
     if outcome.failure is not None and outcome.failure.fix:
         advice.append(f"Way out: {outcome.failure.fix}.")
     return tuple(advice)
+
+
+_BOUNDARY: Final = {
+    Boundary.PRE_COMMIT: (
+        "staging was aborted, the target was not published to and source state is unchanged.",
+        "correct the cause, check that staging is gone, then run the same interval again.",
+    ),
+    Boundary.POST_COMMIT: (
+        "the target may hold this load although source state has not moved; it was not rolled back.",
+        "inspect the exact interval and the evidence, repair or deduplicate, then decide on a retry.",
+    ),
+    Boundary.RESUME_VALIDATION: (
+        "nothing was written in this attempt; what was committed before stays committed.",
+        "correct what validation found, then run the same run id again: it does not touch the sink.",
+    ),
+}
+
+
+def boundary_advice(boundary: Boundary) -> tuple[str, ...]:
+    """What is true at a failure boundary, and what to do there, without a particular outcome at hand."""
+    return _BOUNDARY[boundary]

@@ -6,11 +6,12 @@ from typing import Final
 
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_plan import LoadPlan, TargetPlan
-from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.model.vocabulary import AirflowExecution, StrategyMode
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 PLAN_KIND: Final = "dpone.plan.v1"
 PLAN_SET_KIND: Final = "dpone.plan_set.v1"
+HOOK_GRAPH_KIND: Final = "dpone.hook_graph.v1"
 
 
 def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, object]:
@@ -132,3 +133,38 @@ def _hook(hook: HookDefinition) -> dict[str, object]:
         "airflow": hook.airflow.value,
         "depends_on": list(hook.depends_on),
     }
+
+
+def hook_graph_json(plan: LoadPlan) -> dict[str, object]:
+    """Nodes in execution order and edges `[before, after]`; the load stands between the phases."""
+    hooks = (*plan.pre_hooks, *plan.post_hooks)
+    return {
+        "process": plan.process,
+        "nodes": [{"node": _node(hook), "phase": hook.phase.value, **_hook(hook)} for hook in hooks],
+        "edges": [list(edge) for edge in _edges(plan)],
+    }
+
+
+def hook_graph_mermaid(plan: LoadPlan) -> str:
+    """A flowchart that Markdown renderers show; separate tasks have a double border."""
+    lines = ["flowchart LR", f'    load["load {plan.process}"]']
+    for hook in (*plan.pre_hooks, *plan.post_hooks):
+        left, right = ("[[", "]]") if hook.airflow is AirflowExecution.SEPARATE_TASK else ("[", "]")
+        lines.append(f'    {_node(hook)}{left}"{hook.id}: {hook.kind.value}"{right}')
+    return "\n".join([*lines, *(f"    {before} --> {after}" for before, after in _edges(plan))]) + "\n"
+
+
+def _edges(plan: LoadPlan) -> list[tuple[str, str]]:
+    """Authored dependencies; a pre-hook nothing waits for leads to the load, a post-hook that waits for nothing
+    comes from it."""
+    edges: list[tuple[str, str]] = []
+    for hook in (*plan.pre_hooks, *plan.post_hooks):
+        edges += [(f"{hook.phase.value}_{needed}", _node(hook)) for needed in hook.depends_on]
+    waited_for = {before for before, _ in edges}
+    edges += [(_node(hook), "load") for hook in plan.pre_hooks if _node(hook) not in waited_for]
+    edges += [("load", _node(hook)) for hook in plan.post_hooks if not hook.depends_on]
+    return edges
+
+
+def _node(hook: HookDefinition) -> str:
+    return f"{hook.phase.value}_{hook.id}"

@@ -1,0 +1,200 @@
+"""What an operator does between runs: look at the cursor, set it with a reason, remove what a dead run left behind.
+
+Each operation takes the target's lease, so that it never works beside a load, and leaves an evidence record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.evidence.audit import AuditTrail, utc_text
+from dpone_core.invocation import RunInvocation
+from dpone_core.loading.context import LoadEnvironment
+from dpone_core.model.artifacts import ROLES, artifact_name
+from dpone_core.model.identity import LoadId, LoadIdentity, RunId
+from dpone_core.model.load_config import LoadConfig, TableName
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StateType
+from dpone_core.ports.session import SinkPorts
+from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
+from dpone_core.ports.state import SavedCursor
+from dpone_core.state.cursor import CursorStore, state_key
+from dpone_core.state.lease import LeaseStore
+from dpone_core.wiring.connections import ConnectionResolver
+from dpone_core.wiring.connectors import SinkLock, open_sink, require_extra
+from dpone_core.wiring.planned import PlannedProcess
+from dpone_core.wiring.runs import DEFAULT_LOCK_TIMEOUT_SECONDS, fresh_identity
+
+STATE_CHANGE_KIND: Final = "dpone.state_change.v1"
+CLEANUP_KIND: Final = "dpone.cleanup.v1"
+MAX_REASON_CHARACTERS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One process, its resolver and this operation's own identity; opens the sink only."""
+
+    planned: PlannedProcess
+    resolver: ConnectionResolver
+    invocation: RunInvocation
+    environment: LoadEnvironment
+
+    @property
+    def config(self) -> LoadConfig:
+        return self.planned.config
+
+    @property
+    def plan(self) -> LoadPlan:
+        return self.planned.plan
+
+    @contextmanager
+    def leased(self, identity: LoadIdentity) -> Iterator[SinkPorts]:
+        """The sink under the target's lease. Raises LoadInProgressError while a load is running."""
+        connection = self.resolver.resolve(self.config.sink.connection_ref or "", self.config)
+        require_extra(self.config.sink.type, connection)
+        lock = SinkLock(timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS, holder=f"operator on {self.config.sink.table}")
+        with open_sink(self.config.sink.type, connection, lock) as sink:
+            if sink.control is None:
+                yield sink
+                return
+            leases = LeaseStore(
+                control=sink.control,
+                schema=self.config.sink.governance.state_schema,
+                exclusive_process=connection.is_embedded,
+            )
+            lease = leases.acquire(self.config, identity, self.environment.clock.utc_now())
+            try:
+                yield sink
+            finally:
+                leases.release(lease)
+
+
+def show_state(operation: Operation) -> dict[str, object]:
+    """The saved cursor, null where none was ever saved."""
+    identity = fresh_identity(operation.invocation, operation.environment.clock, 1)
+    with operation.leased(identity) as sink:
+        return _state_document(operation, _cursors(operation, sink).read(operation.config))
+
+
+def set_state(operation: Operation, value: str, reason: str) -> dict[str, object]:
+    """Replaces the cursor value. The evidence record is durable before the value changes, and says so after."""
+    if not reason.strip() or len(reason) > MAX_REASON_CHARACTERS:
+        raise ETLConfigurationError(
+            f"a reason of 1 to {MAX_REASON_CHARACTERS} characters is required", code="DPONE_STATE_REASON_REQUIRED"
+        )
+    identity = fresh_identity(operation.invocation, operation.environment.clock, 1)
+    with operation.leased(identity) as sink:
+        cursors = _cursors(operation, sink)
+        before = cursors.read(operation.config)
+        _record_change(operation, identity, before, value, reason, "requested")
+        cursors.advance(operation.config, identity, before, value, operation.environment.clock.utc_now())
+        _record_change(operation, identity, before, value, reason, "applied")
+        return _state_document(operation, cursors.read(operation.config))
+
+
+def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, object]:
+    """Removes staging, shadow and scratch objects of one run's loads; never the target."""
+    identity = fresh_identity(operation.invocation, operation.environment.clock, 1)
+    target = operation.plan.target
+    with operation.leased(identity) as sink:
+        present = {leftover.table for leftover in sink.target.leftovers(target.table, target.staging_schema)}
+        names = {table.name for table in present}
+        loads = _loads_of(operation, sink, run_id)
+        doomed = {load: _names_of(operation, load) & names for load in loads}
+        if not dry_run:
+            for load, objects in doomed.items():
+                if objects:
+                    sink.staged.cleanup(_handle(operation, load))
+        removed = sorted(name for objects in doomed.values() for name in objects)
+        return {
+            "kind": CLEANUP_KIND,
+            "process": operation.plan.process,
+            "run_id": run_id,
+            "dry_run": dry_run,
+            "loads": [load.load_id for load in loads],
+            "removed": removed,
+            "left": sorted(names - set(removed)),
+        }
+
+
+def _cursors(operation: Operation, sink: SinkPorts) -> CursorStore:
+    if operation.config.state is not StateType.SINK or sink.control is None:
+        raise ETLConfigurationError(
+            "this process keeps no cursor in its sink", code="DPONE_STATE_NOT_KEPT", fix="set state: {type: sink}"
+        )
+    return CursorStore(control=sink.control, schema=operation.config.sink.governance.state_schema)
+
+
+def _state_document(operation: Operation, saved: SavedCursor | None) -> dict[str, object]:
+    return {
+        "operation": "show",
+        "backend": operation.plan.target.type.value,
+        "state_type": operation.config.state.value,
+        "identity": state_key(operation.config),
+        "process": operation.plan.process,
+        "status": "absent" if saved is None else "present",
+        "cursor_column": None if saved is None else saved.column,
+        "cursor_value": None if saved is None else saved.value,
+        "load_id": None if saved is None else saved.load_id,
+    }
+
+
+def _record_change(
+    operation: Operation, identity: LoadIdentity, before: SavedCursor | None, value: str, reason: str, status: str
+) -> None:
+    document = {
+        "kind": STATE_CHANGE_KIND,
+        "process": operation.plan.process,
+        "state_key": state_key(operation.config),
+        "run_id": identity.run_id,
+        "change_id": identity.load_id,
+        "before": None if before is None else before.value,
+        "after": value,
+        "reason": operation.resolver.redactor.text(reason),
+        "status": status,
+        "at": utc_text(operation.environment.clock.utc_now()),
+    }
+    path = f"runs/{operation.plan.process}/state_changes/{identity.load_id}.json"
+    operation.environment.evidence.publish(path, (json.dumps(document, indent=2) + "\n").encode())
+
+
+def _loads_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[LoadIdentity, ...]:
+    """Load identities of a run by the audit table; a sink without audit knows none."""
+    found: set[str] = set()
+    if sink.control is not None and operation.plan.audit_schema is not None:
+        audit = AuditTrail(control=sink.control, schema=operation.plan.audit_schema)
+        audit.open()
+        found |= {str(row["load_id"]) for row in audit.loads_of_run(run_id)}
+    return tuple(LoadIdentity(run_id=RunId(run_id), load_id=LoadId(load), attempt=1) for load in sorted(found))
+
+
+def _names_of(operation: Operation, load: LoadIdentity) -> set[str]:
+    """The names this load's objects have in the staging schema, whether they exist or not."""
+    target = _resolved_target(operation)
+    return {artifact_name(target, load, role) for role in ROLES}
+
+
+def _resolved_target(operation: Operation) -> TableName:
+    target = operation.plan.target
+    return TableName(schema=target.table.schema or target.staging_schema, name=target.table.name)
+
+
+def _handle(operation: Operation, load: LoadIdentity) -> StagedHandle:
+    """Enough of a handle for cleanup, which works by names alone."""
+    target = operation.plan.target
+    request = StageRequest(
+        identity=load,
+        target=target.table,
+        staging_schema=target.staging_schema,
+        schema=TableSchema(columns=()),
+        strategy=target.strategy,
+        physical_design=target.physical_design,
+        lineage=LineageColumns(),
+    )
+    return StagedHandle(request=request, table=target.table, payload_schema=request.schema, staged_rows=0)
