@@ -96,6 +96,7 @@ _COMMAND = _entries(
         "The file named by --output is not what the command would write now.",
         "Run the command without --check and review the difference.",
     ),
+    ("DPONE_CODE_UNKNOWN", "No code of that name exists.", "Copy the code from the report."),
     (
         "DPONE_EVIDENCE_NOT_FOUND",
         "No published run matches the request.",
@@ -548,7 +549,7 @@ _EVIDENCE = _entries(
     (
         "staged_cleanup_failed",
         "The load is committed and its staging is still there.",
-        "Drop the staging tables of this load; do not retry blindly.",
+        "Run `dpone cleanup` for this run id; do not retry blindly.",
     ),
     (
         "evidence_publication_failed",
@@ -558,13 +559,33 @@ _EVIDENCE = _entries(
     ("evidence_too_large", "An evidence file is larger than a reader accepts.", "Open the file by hand."),
 )
 
-_STATE = _entries(
-    Area.STATE,
-    (_EXECUTED,),
-    ("load_in_progress", "Another load holds the lease of this target.", "Wait for it; nothing was changed."),
-    ("cursor_state_moved", "Another run moved the cursor meanwhile.", "Find the second writer; then decide."),
-    ("control_table_incompatible", "A control table has other columns.", "Migrate it, or use another state schema."),
-    ("control_table_refused", "The sink refused a control table or row.", "Check rights on the state schema."),
+_STATE = (
+    *_entries(
+        Area.STATE,
+        (_REFUSED,),
+        (
+            "DPONE_STATE_NOT_KEPT",
+            "The process keeps no cursor in its sink.",
+            "Set `state: {type: sink}`, or name another process.",
+        ),
+        (
+            "DPONE_STATE_REASON_REQUIRED",
+            "The cursor was to be replaced without a reason.",
+            "Pass --reason; it is kept in the evidence.",
+        ),
+    ),
+    *_entries(
+        Area.STATE,
+        (_EXECUTED,),
+        ("load_in_progress", "Another load holds the lease of this target.", "Wait for it; nothing was changed."),
+        ("cursor_state_moved", "Another run moved the cursor meanwhile.", "Find the second writer; then decide."),
+        (
+            "control_table_incompatible",
+            "A control table has other columns.",
+            "Migrate it, or use another state schema.",
+        ),
+        ("control_table_refused", "The sink refused a control table or row.", "Check rights on the state schema."),
+    ),
 )
 
 _RUN = (
@@ -604,7 +625,7 @@ _WARNING = _entries(
         "The target's lease could not be given back.",
         "Wait until it expires; the next load may be refused until then.",
     ),
-    ("staged_abort_incomplete", "Staging of a failed load could not be removed.", "Drop it by hand."),
+    ("staged_abort_incomplete", "Staging of a failed load could not be removed.", "Run `dpone cleanup`."),
     ("load_status_not_recorded", "The failure could not be written to the loads table.", "Check the audit schema."),
     ("failed_step_not_recorded", "A failed step could not be written.", "Check the audit schema."),
 )
