@@ -405,7 +405,7 @@ _SOURCE = _entries(
     ("cursor_nullable", "The cursor column may be NULL and that cannot be checked.", "Filter NULLs in the query."),
     ("cursor_has_nulls", "The cursor column holds NULLs.", "Fill them; such rows would never be read."),
     ("cursor_null_count_unavailable", "The source did not count NULL cursor values.", "Check the source."),
-    ("cursor_value_invalid", "A cursor value is not of the column's type.", "Correct the column's type or values."),
+    ("cursor_value_invalid", "A cursor value is not of the column's type.", "Correct the column, or the saved cursor."),
 )
 
 _STAGING = _entries(
