@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dpone_core.acceptance.policy import AcceptanceMetricError
+from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
 from dpone_core.loading.context import LoadContext, LoadEnvironment, LoadRequest, LoadSessions
 from dpone_core.loading.position import LoadPosition
 from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.record import LoadRecord
 from dpone_core.model.identity import LoadIdentity
-from dpone_core.model.vocabulary import GateStatus, SourceState
+from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState
 from dpone_core.ports.state import Lease
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.report import QualityGateReport
@@ -53,12 +54,24 @@ def run_attempt(
             )
             report = _leased(context)
     except BaseException as caught:  # noqa: BLE001 - the outcome of every failure is stated here, none escapes
-        error = caught
+        error = _interruption_behind(caught, environment, position)
     if isinstance(error, QualityGateFailure):
         report = error.report
     return AttemptResult(
         outcome=_outcome(request, environment, record, position, report, error, started_at), error=error
     )
+
+
+def _interruption_behind(caught: BaseException, environment: LoadEnvironment, position: LoadPosition) -> BaseException:
+    """A driver that was interrupted reports a failure of its own; before the commit the signal is the cause."""
+    engine_failed = isinstance(caught, ConnectorError) or not isinstance(caught, DponeError)
+    if not engine_failed or position.target_state is not TargetState.NOT_MUTATED:
+        return caught
+    try:
+        environment.cancellation.checkpoint()
+    except BaseException as interruption:  # noqa: BLE001 - the signal itself, stated in the outcome
+        return interruption
+    return caught
 
 
 def _leased(context: LoadContext) -> QualityGateReport:

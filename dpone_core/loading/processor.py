@@ -78,6 +78,8 @@ class ETLProcessor:
 
     def _run_hooks(self, hooks: tuple[HookDefinition, ...]) -> None:
         context = self.context
+        if hooks:
+            context.environment.progress.phase(hooks[0].phase.value)
         HookRunner(
             source=context.sessions.source,
             sink=context.sessions.sink,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from dpone_core.model.table_schema import TableSchema
+from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.progress import Progress
 from dpone_core.ports.source import BatchStream
 
@@ -36,6 +37,7 @@ class Pump:
     stream: BatchStream
     payload: TableSchema
     progress: Progress
+    cancellation: Cancellation
     counters: PumpCounters = field(default_factory=PumpCounters)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -44,6 +46,7 @@ class Pump:
         ahead.start()
         try:
             for batch in ahead:
+                self.cancellation.checkpoint()
                 self.counters.rows += batch.num_rows
                 self.counters.size_bytes += batch.nbytes
                 self.progress.rows(self.counters.rows, self.counters.size_bytes)

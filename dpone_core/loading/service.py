@@ -57,6 +57,7 @@ class ExtractedPayloadLoadService:
                 stream=stream,
                 payload=extraction.target.payload,
                 progress=self.context.environment.progress,
+                cancellation=self.context.environment.cancellation,
             )
             return self.loads.load(ExtractedPayload(extraction=extraction, pump=pump), execution)
         finally:

@@ -71,11 +71,15 @@ class NoCancellation:
 
 
 class SignalCancellation:
-    """SIGTERM raises RunTerminated and SIGINT KeyboardInterrupt, except inside a shield: there they wait."""
+    """SIGTERM raises RunTerminated and SIGINT KeyboardInterrupt, except inside a shield: there they wait.
+
+    A library may swallow what is raised inside it (DuckDB does while it imports), so a signal that arrived is raised
+    again at every checkpoint.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
-        self._pending: type[BaseException] | None = None
+        self._arrived: type[BaseException] | None = None
 
     @contextmanager
     def installed(self) -> Iterator[SignalCancellation]:
@@ -99,12 +103,11 @@ class SignalCancellation:
             self._depth -= 1
 
     def checkpoint(self) -> None:
-        if self._pending is not None:
-            pending, self._pending = self._pending, None
-            raise pending
+        if self._arrived is not None:
+            raise self._arrived
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         interruption = RunTerminated if signum == signal.SIGTERM else KeyboardInterrupt
+        self._arrived = interruption
         if self._depth == 0:
             raise interruption
-        self._pending = interruption

@@ -173,16 +173,15 @@ class Attempt:
 
 
 class HeldSignals:
-    """A Cancellation whose signal arrives at a chosen checkpoint (counting from 1)."""
+    """A Cancellation whose signal arrives when the journal holds a line; the next checkpoint raises it."""
 
-    def __init__(self, *, at_checkpoint: int, interruption: BaseException) -> None:
-        self._left, self._interruption = at_checkpoint, interruption
+    def __init__(self, journal: Journal, *, after: str, interruption: BaseException) -> None:
+        self._journal, self._after, self._interruption = journal, after, interruption
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
         yield
 
     def checkpoint(self) -> None:
-        self._left -= 1
-        if self._left == 0:
+        if self._after in self._journal.lines:
             raise self._interruption

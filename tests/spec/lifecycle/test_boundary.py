@@ -90,7 +90,7 @@ def test_an_interruption_held_back_over_the_commit_is_told_after_the_state_is_du
     tmp_path: Path, interruption: BaseException, exit_code: int
 ) -> None:
     attempt = Attempt(manifest=append_flow(source__options=cursor()), directory=tmp_path)
-    attempt.cancellation = HeldSignals(at_checkpoint=3, interruption=interruption)
+    attempt.cancellation = HeldSignals(attempt.journal, after="sink.finalize", interruption=interruption)
     outcome = attempt.ran().outcome
     assert outcome.failure is not None and outcome.failure.exit_code == exit_code
     assert (outcome.target_state, outcome.source_state) == (

@@ -1,4 +1,4 @@
-"""A policy that changes while a load runs stops it at the next of four places; after the commit it holds the state back.
+"""A policy that changes during a load stops it at the next of four places; after the commit it holds the state back.
 
 S0 "execution snapshot, authority and replay": before staging, before finalize, after the payload, before the state.
 """
