@@ -192,6 +192,8 @@ def _strategy_findings(process: ProcessSection) -> Iterator[Finding]:
             yield _conflict(f"state has no effect under {mode}", fix, "state", "type")
     if mode is StrategyMode.INCREMENTAL_MERGE and process.sink.strategy.unique_key is None:
         yield _missing("unique_key", f"{mode} needs to know which row replaces which", "sink", "strategy")
+    if _samples_hashes(process) and process.sink.strategy.unique_key is None:
+        yield _missing("unique_key", "a typed hash of mode sample selects rows by it", "sink", "strategy")
     if process.sink.strategy.unique_key is not None and not _uses_unique_key(process):
         yield _conflict(
             f"'unique_key' has no effect under {mode}",
@@ -213,6 +215,10 @@ def _uses_unique_key(process: ProcessSection) -> bool:
     lineage = process.sink.options.lineage
     if lineage is not None and lineage.enabled and lineage.preset is not LineagePreset.OFF:
         return lineage.row_identity.mode is RowIdentityMode.AUTO
+    return _samples_hashes(process)
+
+
+def _samples_hashes(process: ProcessSection) -> bool:
     return any(isinstance(gate, TypedHashGate) and gate.mode is HashMode.SAMPLE for gate in process.quality.gates)
 
 
@@ -224,6 +230,8 @@ def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
             f"physical_design has no effect on sink type {sink.type}", "remove it", *options, "physical_design"
         )
     legacy = sink.type is ConnectorType.FILES
+    if sink.options.files is not None and not legacy:
+        yield _conflict(f"'files' has no effect on sink type {sink.type}", "remove it", *options, "files")
     if legacy and sink.staging is not None:
         yield _conflict("sink type files has no staging", "remove it", "sink", "staging")
     phase = sink.options.load_governance.finalization_phase

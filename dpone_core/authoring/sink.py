@@ -37,6 +37,10 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
             "then": {"properties": {"staging": False, "options": _phase("legacy_post_finalize")}},
             "else": {"properties": {"options": _phase("pre_finalize")}},
         },
+        {
+            "if": {"properties": {"type": {"const": "files"}}},
+            "else": {"properties": {"options": {"properties": {"files": False}}}},
+        },
     ]
 }
 
@@ -153,6 +157,16 @@ class NormalizationSection(Section):
     """Whether nested columns are normalised."""
 
 
+DEFAULT_FILE_FORMAT: Final = "parquet"
+
+
+class FilesSection(Section):
+    """Files of a target of type files."""
+
+    format: Literal["parquet", "csv", "ndjson"]
+    """File format. In CSV `\\N` without quotes is NULL and text is always quoted; NDJSON writes decimals as text."""
+
+
 class StagingSection(Section):
     """Where staging, shadow and backup tables live."""
 
@@ -169,6 +183,8 @@ class SinkOptionsSection(Section):
     """What is recorded of a load."""
     physical_design: PhysicalDesignSection | None = None
     """Storage of a ClickHouse target that dpone creates."""
+    files: FilesSection | None = None
+    """Files of a target of type files; Parquet unless given."""
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE
     """`add_columns` adds nullable columns; nothing ever narrows or drops one."""
     normalization: NormalizationSection | None = None

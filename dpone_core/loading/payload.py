@@ -6,16 +6,21 @@ from dataclasses import dataclass
 
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.pump import Pump
+from dpone_core.loading.typed_rows import SideHashes
 from dpone_core.model.outcome import LoadResult
 from dpone_core.quality.receipt import QualityGateReceipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedPayload:
-    """A live stream behind its pump; rows are read while the sink stages them."""
+    """A live stream behind its pump; rows are read while the sink stages them.
+
+    `hashes` is fed by the pump and complete once it ended; None when no gate compares hashes.
+    """
 
     extraction: Extraction
     pump: Pump
+    hashes: SideHashes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -32,12 +32,16 @@ class PumpCounters:
 
 @dataclass(slots=True)
 class Pump:
-    """Iterates a stream once. Closing (or abandoning) the iterator stops the reader thread and closes the stream."""
+    """Iterates a stream once; `observe` sees every batch just before the sink does.
+
+    Closing (or abandoning) the iterator stops the reader thread and closes the stream.
+    """
 
     stream: BatchStream
     payload: TableSchema
     progress: Progress
     cancellation: Cancellation
+    observe: Callable[[pa.RecordBatch], None] | None = None
     counters: PumpCounters = field(default_factory=PumpCounters)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -50,7 +54,10 @@ class Pump:
                 self.counters.rows += batch.num_rows
                 self.counters.size_bytes += batch.nbytes
                 self.progress.rows(self.counters.rows, self.counters.size_bytes)
-                yield _shaped(batch, self.payload)
+                shaped = _shaped(batch, self.payload)
+                if self.observe is not None:
+                    self.observe(shaped)
+                yield shaped
         finally:
             ahead.stop()
 

@@ -11,16 +11,15 @@ from typing import Final
 
 from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.process import ProcessSection
-from dpone_core.authoring.quality import TypedHashGate
 from dpone_core.authoring.rules import hook_path, hook_sections
 from dpone_core.authoring.validate import Finding, Path
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.vocabulary import AirflowExecution, HookKind, HookPhase, Severity, StateType, StrategyMode
+from dpone_core.model.vocabulary import AirflowExecution, HookKind, HookPhase, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
 SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.FILES})
 SOURCE_FORMATS: Final = frozenset({"parquet"})
-SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB})
+SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.FILES})
 STRATEGIES: Final = frozenset({StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND})
 HOOK_TYPES: Final = frozenset({HookType.SQL})
 HOOK_KINDS: Final = frozenset(HookKind) - {HookKind.NOTIFICATION, HookKind.DATA_QUALITY_PROBE}
@@ -94,12 +93,6 @@ def _separate_post_hook(process: ProcessSection) -> Iterator[Path]:
             yield (*hook_path(phase, index), "execution", "airflow")
 
 
-def _blocking_typed_hash(process: ProcessSection) -> Iterator[Path]:
-    for index, gate in enumerate(process.quality.gates):
-        if isinstance(gate, TypedHashGate) and gate.severity is Severity.ERROR:
-            yield ("quality", "gates", index)
-
-
 def _file_state(process: ProcessSection) -> Iterator[Path]:
     if process.state_type is StateType.FILE:
         yield ("state", "type")
@@ -109,12 +102,11 @@ GAPS: Final = (
     Gap(what="this source type", instead="use sqlite or files", asked=_source_type),
     Gap(what="this file format", instead="use parquet", asked=_source_format),
     Gap(what="native transfer (partitioning)", instead="remove it; one reader is used", asked=_partitioning),
-    Gap(what="this sink type", instead="use clickhouse or duckdb", asked=_sink_type),
+    Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),
     Gap(what="this strategy", instead="use full_refresh or incremental_append", asked=_strategy),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
     Gap(what="this hook type", instead="use type sql", asked=_hook_type),
     Gap(what="this hook kind", instead="use another kind with type sql", asked=_hook_kind),
     Gap(what="a post-hook as a separate task", instead="use airflow: inline", asked=_separate_post_hook),
-    Gap(what="a blocking typed hash gate", instead="use severity warning", asked=_blocking_typed_hash),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

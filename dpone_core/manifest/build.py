@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from dpone_core.authoring.hooks import HookSection, HookType
 from dpone_core.authoring.rules import hook_path, hook_sections
-from dpone_core.authoring.sink import PhysicalDesignSection, SinkSection
+from dpone_core.authoring.sink import DEFAULT_FILE_FORMAT, SinkSection
 from dpone_core.authoring.source import TableSection, duration_of
 from dpone_core.authoring.validate import Path
 from dpone_core.manifest.processes import AuthoredProcess
+from dpone_core.model.connector import ConnectorType
 from dpone_core.model.hook import HookDefinition, HookLineage
 from dpone_core.model.load_config import (
     GovernanceConfig,
@@ -111,12 +112,16 @@ def _sink(sink: SinkSection) -> SinkConfig:
             finalization_phase=governance.finalization_phase,
             persist_decisions=governance.decision_audit.persist,
         ),
-        physical_design=_physical_design(sink.options.physical_design),
+        physical_design=_physical_design(sink),
         schema_evolution=sink.options.schema_evolution,
     )
 
 
-def _physical_design(design: PhysicalDesignSection | None) -> PhysicalDesign:
+def _physical_design(sink: SinkSection) -> PhysicalDesign:
+    design = sink.options.physical_design
+    if sink.type is ConnectorType.FILES:
+        files = sink.options.files
+        return PhysicalDesign(file_format=files.format if files is not None else DEFAULT_FILE_FORMAT)
     if design is None:
         return PhysicalDesign()
     partition = design.partition_by

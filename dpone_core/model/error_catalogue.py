@@ -446,6 +446,26 @@ _STAGING = _entries(
         "Load less at once, or count fewer distinct values; `dpone plan` shows the limit.",
     ),
     ("disk_full", "No space is left where an engine writes.", "Free space, then run again."),
+    (
+        "target_not_managed",
+        "The target directory holds files that dpone did not write.",
+        "Move them away, or choose another table name.",
+    ),
+    (
+        "target_refresh_incomplete",
+        "An interrupted full refresh left old and new files beside each other.",
+        "Run a full_refresh, which replaces both.",
+    ),
+    (
+        "target_description_unreadable",
+        "`_dpone_target.json` of a file target cannot be read.",
+        "Restore it from a backup, or move the target away and load it again.",
+    ),
+    (
+        "written_value_refused",
+        "A value has no exact form in the files of the target.",
+        "Correct the row, or choose format parquet.",
+    ),
 )
 
 _QUALITY = _entries(
@@ -465,6 +485,11 @@ _QUALITY = _entries(
         "typed_hash_value_refused",
         "A value cannot be hashed in the type of its column.",
         "Correct the row, or cast the column in options.query.",
+    ),
+    (
+        "staged_rows_unreadable",
+        "Staged rows could not be read back to be hashed, so their hash is missing.",
+        "Run again; report it if it stays.",
     ),
     ("DPONE_QUALITY_GATE_RECEIPT_REQUIRED", "A load was to be accepted without its receipt.", "Report it."),
     ("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "A receipt is of another load, policy or boundary.", "Report it."),
@@ -527,6 +552,16 @@ _COMMIT = _entries(
         "Correct the cause, then run again.",
     ),
     (
+        "written_row_count_mismatch",
+        "Fewer or more rows are in a file target than were sent.",
+        "Stop retries and compare the target with the source.",
+    ),
+    (
+        "written_rows_unreadable",
+        "Files of the target cannot be read back.",
+        "Check the disk and the files; the boundary says whether this load is visible.",
+    ),
+    (
         "target_outcome_unknown",
         "The commit was sent and its answer is lost: the target may be old or new.",
         "Stop retries and compare the target with the evidence.",
@@ -584,6 +619,11 @@ _STATE = (
             "A control table has other columns.",
             "Migrate it, or use another state schema.",
         ),
+        (
+            "control_table_unreadable",
+            "A line of a control file cannot be read.",
+            "Restore the file from a backup; nothing was skipped or changed.",
+        ),
         ("control_table_refused", "The sink refused a control table or row.", "Check rights on the state schema."),
     ),
 )
@@ -624,6 +664,11 @@ _WARNING = _entries(
         "lease_not_released",
         "The target's lease could not be given back.",
         "Wait until it expires; the next load may be refused until then.",
+    ),
+    (
+        "typed_hash_unavailable",
+        "Rows of this load could not be read back, so the hash gate did not pass.",
+        "Check the engine, then run again.",
     ),
     ("staged_abort_incomplete", "Staging of a failed load could not be removed.", "Run `dpone cleanup`."),
     ("load_status_not_recorded", "The failure could not be written to the loads table.", "Check the audit schema."),

@@ -117,11 +117,15 @@ class PartitionBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalDesign:
-    """Storage of a target that dpone creates; an existing target is never altered to match."""
+    """Storage of a target that dpone creates; an existing target is never altered to match.
+
+    `file_format` belongs to file targets only: parquet, csv or ndjson.
+    """
 
     order_by: tuple[str, ...] = ()
     partition_by: PartitionBy | None = None
     cluster: str | None = None
+    file_format: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,13 +32,16 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPlan:
-    """One published dataset. `staging_name` is the pattern a person can look for, `{load}` standing for the hash."""
+    """One published dataset. `staging_name` is the pattern a person can look for, `{load}` standing for the hash.
+
+    Both staging fields are None on the legacy path, which has no staging.
+    """
 
     type: ConnectorType
     connection_ref: str | None
     table: TableName
-    staging_schema: str
-    staging_name: str
+    staging_schema: str | None
+    staging_name: str | None
     strategy: StrategyMode
     unique_key: tuple[str, ...]
     finaliser: Finaliser

@@ -9,7 +9,7 @@ from dpone_core.model.connector import ConnectorDescriptor
 from dpone_core.model.decision import ReleaseGate, RuntimeDecision
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan, SourcePlan, TargetPlan
-from dpone_core.model.vocabulary import HookPhase, StrategyMode
+from dpone_core.model.vocabulary import HookPhase, LoadPath, StrategyMode
 from dpone_core.planning.hooks import HookGraph
 from dpone_core.planning.lineage import LineageChoice, choose_lineage
 from dpone_core.planning.route import Route, RouteRefusedError, choose_route
@@ -59,12 +59,15 @@ def refuse_lookback(config: LoadConfig) -> None:
 def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> TargetPlan:
     sink = config.sink
     schema = sink.table.schema or route.sink.default_schema
+    staged = route.load_path is LoadPath.STAGED
     return TargetPlan(
         type=sink.type,
         connection_ref=sink.connection_ref,
         table=sink.table,
-        staging_schema=sink.staging_schema or schema,
-        staging_name=artifact_prefix(TableName(schema=schema, name=sink.table.name), STAGING) + "{load}",
+        staging_schema=sink.staging_schema or schema if staged else None,
+        staging_name=artifact_prefix(TableName(schema=schema, name=sink.table.name), STAGING) + "{load}"
+        if staged
+        else None,
         strategy=sink.strategy.mode,
         unique_key=sink.strategy.unique_key,
         finaliser=route.finaliser,
@@ -98,7 +101,7 @@ def _decisions(config: LoadConfig, route: Route, lineage: LineageChoice) -> tupl
         ),
         RuntimeDecision(
             decision_id="sink.ingest",
-            phase="stage",
+            phase="stage" if route.load_path is LoadPath.STAGED else "load",
             component="planner",
             category="ingest_selection",
             requested="auto",

@@ -106,7 +106,7 @@ def _target(target: TargetPlan) -> dict[str, object]:
     partition = design.partition_by
     return {
         "table": str(target.table),
-        "staging": f"{target.staging_schema}.{target.staging_name}",
+        "staging": f"{target.staging_schema}.{target.staging_name}" if target.staging_name is not None else None,
         "finaliser": {
             "name": target.finaliser.name,
             "atomic_for": target.finaliser.atomic_for,
@@ -118,6 +118,7 @@ def _target(target: TargetPlan) -> dict[str, object]:
         "schema_evolution": target.schema_evolution.value,
         "lineage_columns": list(target.lineage_columns),
         "memory_limit_bytes": target.memory_limit_bytes,
+        **({"file_format": design.file_format} if design.file_format is not None else {}),
     }
 
 

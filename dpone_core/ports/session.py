@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpone_core.ports.control import ControlTables
+from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.ports.metrics import MetricProbe
 from dpone_core.ports.sink import StagedLoadPort, TargetPort
 from dpone_core.ports.source import SourcePort
+from dpone_core.ports.staged_rows import StagedRowsPort
 from dpone_core.ports.statements import StatementPort
 
 
@@ -20,8 +22,13 @@ class SourcePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPorts:
-    staged: StagedLoadPort
+    """Exactly one of `staged` and `legacy` is there, as the descriptor's load path says; `staged_rows` reads staging
+    back for gates that compare values."""
+
+    staged: StagedLoadPort | None
     target: TargetPort
     metrics: MetricProbe | None
     control: ControlTables | None
     statements: StatementPort | None
+    legacy: LegacyLoadPort | None = None
+    staged_rows: StagedRowsPort | None = None

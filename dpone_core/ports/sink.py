@@ -37,7 +37,9 @@ class LineageColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRequest:
-    """`schema` holds the payload's columns; staging and target hold them plus the lineage columns, in this order.
+    """What one load asks of a sink; a legacy sink writes it where a staged one stages it.
+
+    `schema` holds the payload's columns; staging and target hold them plus the lineage columns, in this order.
 
     A lineage value reaches staged rows as a load-constant DEFAULT; the DEFAULT (not the column) is removed before
     publish, so that the target's definition names no load.

@@ -27,8 +27,9 @@ from dpone_core.model.lineage import LOAD_ID, LOADED_AT, ROW_ID
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.ports.session import SinkPorts
-from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
+from dpone_core.ports.sink import LineageColumns, StagedHandle, StagedLoadPort, StageRequest
 
 from .builders import INT64, ORDERS, TEXT, batch_of, orders, stage_request, with_column
 from .reference import row_id_of
@@ -50,14 +51,24 @@ class OpenSink:
     rows: Callable[[TableName], list[dict[str, object]]]
     definition: Callable[[TableName], str]
 
+    @property
+    def staged(self) -> StagedLoadPort:
+        assert self.ports.staged is not None
+        return self.ports.staged
+
+    @property
+    def legacy(self) -> LegacyLoadPort:
+        assert self.ports.legacy is not None
+        return self.ports.legacy
+
     def ids(self, table: TableName) -> list[object]:
         return sorted((row["id"] for row in self.rows(table)), key=str)
 
     def load(self, request: StageRequest, *batches: pa.RecordBatch) -> StagedHandle:
         """Stage, publish, clean up."""
-        handle = self.ports.staged.stage(request, iter(batches))
-        self.ports.staged.finalize(handle)
-        self.ports.staged.cleanup(handle)
+        handle = self.staged.stage(request, iter(batches))
+        self.staged.finalize(handle)
+        self.staged.cleanup(handle)
         return handle
 
 
@@ -71,15 +82,15 @@ class StagedSinkConformance:
     def test_staging_leaves_the_target_untouched(self, sink: OpenSink) -> None:
         table = fresh_table()
         sink.load(stage_request(table), orders(1, 2))
-        handle = sink.ports.staged.stage(stage_request(table, "L2"), iter([orders(3)]))
+        handle = sink.staged.stage(stage_request(table, "L2"), iter([orders(3)]))
         assert sink.ids(table) == [1, 2]
-        sink.ports.staged.cleanup(handle)
+        sink.staged.cleanup(handle)
 
     def test_staging_creates_no_target(self, sink: OpenSink) -> None:
         table = fresh_table()
-        handle = sink.ports.staged.stage(stage_request(table), iter([orders(3)]))
+        handle = sink.staged.stage(stage_request(table), iter([orders(3)]))
         assert sink.ports.target.describe_target(table) is None
-        sink.ports.staged.cleanup(handle)
+        sink.staged.cleanup(handle)
 
     @pytest.mark.parametrize("strategy", [StrategyMode.FULL_REFRESH, APPEND])
     def test_an_absent_target_is_created(self, sink: OpenSink, strategy: StrategyMode) -> None:
@@ -103,59 +114,59 @@ class StagedSinkConformance:
     def test_publishing_twice_publishes_once(self, sink: OpenSink, strategy: StrategyMode) -> None:
         table = fresh_table()
         sink.load(stage_request(table), orders(1))
-        handle = sink.ports.staged.stage(stage_request(table, "L2", strategy=strategy), iter([orders(2)]))
-        first = sink.ports.staged.finalize(handle)
+        handle = sink.staged.stage(stage_request(table, "L2", strategy=strategy), iter([orders(2)]))
+        first = sink.staged.finalize(handle)
         after_first = sink.ids(table)
-        second = sink.ports.staged.finalize(handle)
+        second = sink.staged.finalize(handle)
         assert sink.ids(table) == after_first
         assert first.total_rows == second.total_rows == len(after_first)
-        sink.ports.staged.cleanup(handle)
+        sink.staged.cleanup(handle)
 
     def test_every_declared_finaliser_publishes(self, sink: OpenSink) -> None:
         traits = sink.descriptor.sink
         assert traits is not None and traits.finalisers
         for finaliser in traits.finalisers:
             table = fresh_table()
-            handle = sink.ports.staged.stage(
+            handle = sink.staged.stage(
                 stage_request(table, strategy=finaliser.strategy, order_by=("id",)), iter([orders(1)])
             )
-            assert sink.ports.staged.finalize(handle).inserted_rows == 1
-            sink.ports.staged.cleanup(handle)
+            assert sink.staged.finalize(handle).inserted_rows == 1
+            sink.staged.cleanup(handle)
 
     def test_an_aborted_load_leaves_nothing(self, sink: OpenSink) -> None:
         table = fresh_table()
         sink.load(stage_request(table), orders(1))
-        handle = sink.ports.staged.stage(stage_request(table, "L2"), iter([orders(2)]))
-        sink.ports.staged.cleanup(handle)
+        handle = sink.staged.stage(stage_request(table, "L2"), iter([orders(2)]))
+        sink.staged.cleanup(handle)
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, None) == ()
 
     def test_cleanup_is_idempotent_and_spares_the_target(self, sink: OpenSink) -> None:
         table = fresh_table()
         handle = sink.load(stage_request(table), orders(1))
-        sink.ports.staged.cleanup(handle)
-        sink.ports.staged.cleanup(handle)
+        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle)
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, None) == ()
 
     def test_two_loads_of_one_target_do_not_share_staging(self, sink: OpenSink) -> None:
         table = fresh_table()
-        first = sink.ports.staged.stage(stage_request(table, "L1"), iter([orders(1)]))
-        second = sink.ports.staged.stage(stage_request(table, "L2"), iter([orders(2)]))
+        first = sink.staged.stage(stage_request(table, "L1"), iter([orders(1)]))
+        second = sink.staged.stage(stage_request(table, "L2"), iter([orders(2)]))
         assert first.table != second.table
-        sink.ports.staged.finalize(first)
+        sink.staged.finalize(first)
         assert sink.ids(table) == [1]
-        sink.ports.staged.cleanup(first)
-        sink.ports.staged.finalize(second)
+        sink.staged.cleanup(first)
+        sink.staged.finalize(second)
         assert sink.ids(table) == [2]
-        sink.ports.staged.cleanup(second)
+        sink.staged.cleanup(second)
 
     def test_staged_rows_are_the_rows_sent(self, sink: OpenSink) -> None:
         table = fresh_table()
-        handle = sink.ports.staged.stage(stage_request(table), iter([orders(1, 2), orders(3)]))
+        handle = sink.staged.stage(stage_request(table), iter([orders(1, 2), orders(3)]))
         assert handle.staged_rows == 3
         assert len(sink.rows(handle.table)) == 3
-        sink.ports.staged.cleanup(handle)
+        sink.staged.cleanup(handle)
 
     def test_equal_batches_stay_apart(self, sink: OpenSink) -> None:
         table = fresh_table()
@@ -179,11 +190,11 @@ class StagedSinkConformance:
         constants = {LOAD_ID: "01KB6Q4X7D8M1T9N3VZ5C2R0AE", LOADED_AT: "2026-01-02T03:04:05.000006+00:00"}
         lineage = LineageColumns(constants=constants)
         request = stage_request(table, "01KB6Q4X7D8M1T9N3VZ5C2R0AE", lineage=lineage)
-        handle = sink.ports.staged.stage(request, iter([orders(1, 2)]))
-        projection = sink.ports.staged.project_lineage(handle)
+        handle = sink.staged.stage(request, iter([orders(1, 2)]))
+        projection = sink.staged.project_lineage(handle)
         assert (set(projection.columns), projection.rows) == (set(constants), 2)
-        sink.ports.staged.finalize(handle)
-        sink.ports.staged.cleanup(handle)
+        sink.staged.finalize(handle)
+        sink.staged.cleanup(handle)
         assert {row[LOAD_ID] for row in sink.rows(table)} == {constants[LOAD_ID]}
         (instant,) = {row[LOADED_AT] for row in sink.rows(table)}
         assert isinstance(instant, datetime)
@@ -239,18 +250,18 @@ class StagedSinkConformance:
             raise failure
 
         with pytest.raises(ConnectorError) as raised:
-            sink.ports.staged.stage(stage_request(table, "L2"), failing())
+            sink.staged.stage(stage_request(table, "L2"), failing())
         assert raised.value is failure
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, None) == ()
 
     def test_leftovers_are_those_of_this_target(self, sink: OpenSink) -> None:
         table, other = fresh_table(), fresh_table()
-        handle = sink.ports.staged.stage(stage_request(table, "dead"), iter([orders(1)]))
-        alive = sink.ports.staged.stage(stage_request(other, "alive"), iter([orders(1)]))
+        handle = sink.staged.stage(stage_request(table, "dead"), iter([orders(1)]))
+        alive = sink.staged.stage(stage_request(other, "alive"), iter([orders(1)]))
         assert [leftover.table for leftover in sink.ports.target.leftovers(table, None)] == [handle.table]
-        sink.ports.staged.cleanup(handle)
-        sink.ports.staged.cleanup(alive)
+        sink.staged.cleanup(handle)
+        sink.staged.cleanup(alive)
 
     def test_odd_column_names_survive(self, sink: OpenSink) -> None:
         columns = tuple(Column(name=name, type=TEXT) for name in ODD_NAMES)
@@ -268,11 +279,11 @@ class StagedSinkConformance:
 
     def test_staging_stands_in_the_staging_schema(self, sink: OpenSink) -> None:
         table = fresh_table()
-        handle = sink.ports.staged.stage(stage_request(table, staging_schema="conformance_ops"), iter([orders(1)]))
+        handle = sink.staged.stage(stage_request(table, staging_schema="conformance_ops"), iter([orders(1)]))
         assert handle.table.schema == "conformance_ops"
         assert [left.table for left in sink.ports.target.leftovers(table, "conformance_ops")] == [handle.table]
-        sink.ports.staged.finalize(handle)
-        sink.ports.staged.cleanup(handle)
+        sink.staged.finalize(handle)
+        sink.staged.cleanup(handle)
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, "conformance_ops") == ()
 
@@ -303,7 +314,7 @@ class StagedSinkConformance:
     def _refused(self, sink: OpenSink, request: StageRequest, code: str, *batches: pa.RecordBatch) -> ConnectorError:
         before = sink.ports.target.describe_target(request.target)
         with pytest.raises(ConnectorError) as raised:
-            sink.ports.staged.stage(request, iter(batches))
+            sink.staged.stage(request, iter(batches))
         assert raised.value.code == code
         assert sink.ports.target.describe_target(request.target) == before
         assert sink.ports.target.leftovers(request.target, None) == ()

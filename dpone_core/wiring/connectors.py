@@ -32,16 +32,20 @@ class OpenSource(Protocol):
 
 class OpenSink(Protocol):
     def __call__(
-        self, connection: Connection, *, lock_timeout_seconds: float, holder: str
+        self, connection: Connection, *, lock_timeout_seconds: float, holder: str, target: str | None
     ) -> AbstractContextManager[SinkPorts]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkLock:
-    """How long to wait for an embedded engine's lock, and what a waiting process is told about us."""
+    """How long to wait for an embedded engine's lock, and what a waiting process is told about us.
+
+    A process that loads the same `target` is refused at once; None = nothing is loaded.
+    """
 
     timeout_seconds: float
     holder: str
+    target: str | None = None
 
 
 def descriptor_of(connector: ConnectorType) -> ConnectorDescriptor:
@@ -66,7 +70,7 @@ def open_source(connector: ConnectorType, connection: Connection | None) -> Iter
 @contextmanager
 def open_sink(connector: ConnectorType, connection: Connection, lock: SinkLock) -> Iterator[SinkPorts]:
     opened = cast(OpenSink, _opener(connector, "open_sink"))
-    with opened(connection, lock_timeout_seconds=lock.timeout_seconds, holder=lock.holder) as ports:
+    with opened(connection, lock_timeout_seconds=lock.timeout_seconds, holder=lock.holder, target=lock.target) as ports:
         yield ports
 
 
@@ -86,6 +90,15 @@ def require_extra(connector: ConnectorType, connection: Connection | None) -> No
         raise ExtraMissingError(
             f"connector '{connector}' needs {', '.join(missing)}",
             fix=f"install it from a checkout or wheel: pip install '.[{extra}]'",
+        )
+
+
+def require_hash_engine() -> None:
+    """Raises ExtraMissingError: typed hashes are computed by DuckDB, whatever the sink is."""
+    if importlib.util.find_spec("duckdb") is None:
+        raise ExtraMissingError(
+            "a typed_hash_reconciliation gate needs duckdb",
+            fix="install it from a checkout or wheel: pip install '.[duckdb]'",
         )
 
 

@@ -110,7 +110,7 @@ def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, o
         if not dry_run:
             for load, objects in doomed.items():
                 if objects:
-                    sink.staged.cleanup(_handle(operation, load))
+                    _remove(sink, _handle(operation, load))
         removed = sorted(name for objects in doomed.values() for name in objects)
         return {
             "kind": CLEANUP_KIND,
@@ -121,6 +121,13 @@ def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, o
             "removed": removed,
             "left": sorted(names - set(removed)),
         }
+
+
+def _remove(sink: SinkPorts, handle: StagedHandle) -> None:
+    if sink.staged is not None:
+        sink.staged.cleanup(handle)
+    elif sink.legacy is not None:
+        sink.legacy.discard(handle.request)
 
 
 def _cursors(operation: Operation, sink: SinkPorts) -> CursorStore:

@@ -15,12 +15,13 @@ from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
 from dpone_core.loading.hooks import phase_of, separate_hooks
+from dpone_core.loading.typed_rows import hash_modes
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import require_extra
+from dpone_core.wiring.connectors import require_extra, require_hash_engine
 from dpone_core.wiring.planned import PlannedProcess
 
 STEP_RECEIPTS_ENV: Final = "DPONE_STEP_RECEIPTS"
@@ -49,6 +50,8 @@ def prepare_process(
     sink = resolver.resolve(config.sink.connection_ref or "", config)
     require_extra(config.source.type, source)
     require_extra(config.sink.type, sink)
+    if hash_modes(planned.snapshot.gates):
+        require_hash_engine()
     require_tokens(config, invocation.token_values)
     return PreparedProcess(planned=planned, source=source, sink=sink, hook_receipts=hook_receipts)
 

@@ -10,12 +10,12 @@ from dpone_core.evidence.audit import AuditTrail
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.connection import Connection
 from dpone_core.model.identity import LoadIdentity
-from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StateType
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.lease import LeaseStore
-from dpone_core.wiring.connectors import SinkLock, open_sink, open_source
+from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class SessionOpener:
         lock = SinkLock(
             timeout_seconds=self.lock_timeout_seconds,
             holder=f"run {identity.run_id} of {self.config.process} into {self.config.sink.table}",
+            target=self._target_name(),
         )
         schema = self.config.sink.governance.state_schema
         with (
@@ -50,3 +51,9 @@ class SessionOpener:
                 if control
                 else None,
             )
+
+    def _target_name(self) -> str:
+        """The target with its schema spelled out, so that two spellings of one table are one target."""
+        table, traits = self.config.sink.table, descriptor_of(self.config.sink.type).sink
+        default = traits.default_schema if traits is not None else None
+        return str(TableName(schema=table.schema or default, name=table.name))

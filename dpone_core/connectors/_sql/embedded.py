@@ -12,14 +12,16 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.connection import Connection
 
 _POLL_SECONDS: Final = 0.05
-_MAX_HOLDER_BYTES: Final = 512
+_MAX_CLAIM_BYTES: Final = 8192
+_MAX_HOLDER_CHARACTERS: Final = 200
 
 
 def embedded_path(connection: Connection) -> str:
@@ -34,8 +36,12 @@ def embedded_path(connection: Connection) -> str:
 
 
 @contextmanager
-def exclusive_lock(path: str, *, timeout_seconds: float, holder: str) -> Iterator[None]:
-    """Holds `<path>.dpone-lock`; ConnectorError `embedded_directory_locked` names the holder after the timeout."""
+def exclusive_lock(path: str, *, timeout_seconds: float, holder: str, target: str | None = None) -> Iterator[None]:
+    """Holds `<path>.dpone-lock`, in which a waiting process reads who we are and which target we load.
+
+    Raises LoadInProgressError at once when the holder loads the same `target` (design section 9), else ConnectorError
+    `embedded_directory_locked`, naming the holder, after the timeout.
+    """
     lock_path = Path(path.rstrip("/") + ".dpone-lock")
     try:
         lock_path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,33 +51,63 @@ def exclusive_lock(path: str, *, timeout_seconds: float, holder: str) -> Iterato
             error
         )
     try:
-        _acquire(descriptor, timeout_seconds)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "holder": holder}).encode()[:_MAX_HOLDER_BYTES], 0)
-        yield
+        _acquire(descriptor, timeout_seconds, target)
+        _write_claim(descriptor, _Claim(pid=os.getpid(), holder=holder, target=target))
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, timeout_seconds: float) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claim:
+    """What a holder says about itself; `target` is None for one that loads nothing."""
+
+    pid: int
+    holder: str
+    target: str | None
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.holder[:_MAX_HOLDER_CHARACTERS]})"
+
+
+def _acquire(descriptor: int, timeout_seconds: float, target: str | None) -> None:
     deadline = time.monotonic() + timeout_seconds
+    seen: _Claim | None = None
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError as error:
-            if time.monotonic() >= deadline:
+            claim = _read_claim(descriptor)
+            same = target is not None and claim is not None and claim.target == target
+            if same and claim == seen:
+                raise LoadInProgressError(
+                    f"{claim} is loading the same target", fix="wait for it; nothing was changed"
+                ) from error
+            if time.monotonic() >= deadline and not same:
                 raise ConnectorError(
-                    f"the embedded database is in use by {_holder_of(descriptor)}; waited {timeout_seconds:g} s",
+                    f"the embedded database is in use by {claim or 'another process'}; waited {timeout_seconds:g} s",
                     code="embedded_directory_locked",
                     fix="wait for the other process, or raise the lock timeout",
                 ) from error
-        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+            seen = claim
+        time.sleep(_POLL_SECONDS)
 
 
-def _holder_of(descriptor: int) -> str:
+def _write_claim(descriptor: int, claim: _Claim) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(asdict(claim)).encode(), 0)
+
+
+def _read_claim(descriptor: int) -> _Claim | None:
+    """None while a holder has not written its claim. A claim seen once may be a dead holder's that the living one is
+    about to replace: it counts when it is seen twice."""
     try:
-        claim = json.loads(os.pread(descriptor, _MAX_HOLDER_BYTES, 0))
-        return f"process {int(claim['pid'])} ({str(claim['holder'])[:200]})"
+        said = json.loads(os.pread(descriptor, _MAX_CLAIM_BYTES, 0))
+        target = said["target"]
+        return _Claim(pid=int(said["pid"]), holder=str(said["holder"]), target=None if target is None else str(target))
     except (ValueError, KeyError, TypeError):
-        return "another process"
+        return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,21 +17,25 @@ from dpone_core.ports.session import SinkPorts
 from .control import ClickHouseControlTables
 from .probe import ClickHouseMetricProbe
 from .session import Session, connect_embedded, connect_http
+from .staged_rows import ClickHouseStagedRows
 from .staging import ClickHouseStaging
 from .statements import ClickHouseStatements
 from .target import ClickHouseTarget
 
 
 @contextmanager
-def open_sink(connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone") -> Iterator[SinkPorts]:
+def open_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[SinkPorts]:
     """`chdb:///relative`, `chdb:////absolute`, `clickhouse://user:pw@host:port/db`, `clickhouses://...` (TLS).
 
-    `holder` is what a second process is told about us. Raises ConnectorError `embedded_directory_locked` after the
-    timeout, `sink_unreachable` when the engine or server does not answer.
+    `holder` and `target` are what a second process is told about us. Raises as `exclusive_lock` does, and
+    ConnectorError `sink_unreachable` when the engine or server does not answer.
     """
     with ExitStack() as stack:
         if connection.scheme == "chdb":
-            session = _embedded(connection, stack, lock_timeout_seconds, holder)
+            lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
+            session = _embedded(connection, stack, lock)
         elif connection.scheme in ("clickhouse", "clickhouses"):
             session = _served(connection)
         else:
@@ -54,12 +58,13 @@ def ports_of(session: Session) -> SinkPorts:
         metrics=ClickHouseMetricProbe(session),
         control=ClickHouseControlTables(session),
         statements=ClickHouseStatements(session),
+        staged_rows=ClickHouseStagedRows(session),
     )
 
 
-def _embedded(connection: Connection, stack: ExitStack, lock_timeout_seconds: float, holder: str) -> Session:
+def _embedded(connection: Connection, stack: ExitStack, lock: Callable[[str], AbstractContextManager[None]]) -> Session:
     path = str(Path(embedded_path(connection)).absolute())
-    stack.enter_context(exclusive_lock(path, timeout_seconds=lock_timeout_seconds, holder=holder))
+    stack.enter_context(lock(path))
     return Session(partial(connect_embedded, path), default_schema="default", embedded=True)
 
 

@@ -83,6 +83,14 @@ class Session:
             raise foreign_error(error, "ClickHouse did not answer a query", "sink_query_failed") from error
         return found
 
+    def arrow(self, sql: str, *, code: str, message: str) -> pa.Table:
+        """The whole result at once, text and bytes alike as binary: the caller bounds it."""
+        try:
+            found: pa.Table = self.client().query_arrow(sql, settings={"output_format_arrow_string_as_string": 0})
+        except Exception as error:
+            raise foreign_error(error, message, code) from error
+        return found
+
     def insert(self, table: str, batches: Sequence[pa.RecordBatch], *, token: str | None, message: str) -> None:
         """One ArrowStream insert of all batches; `token` makes a repetition of exactly this insert a no-op."""
         stream = pa.BufferOutputStream()

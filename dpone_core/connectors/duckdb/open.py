@@ -13,17 +13,20 @@ from dpone_core.ports.session import SinkPorts
 from .control import DuckDbControlTables
 from .database import Database
 from .probe import DuckDbMetricProbe
+from .staged_rows import DuckDbStagedRows
 from .staging import DuckDbStaging
 from .statements import DuckDbStatements
 from .target import DuckDbTarget
 
 
 @contextmanager
-def open_sink(connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone") -> Iterator[SinkPorts]:
-    """`duckdb:///relative` or `duckdb:////absolute`; ConnectorError `embedded_directory_locked` after the timeout."""
+def open_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[SinkPorts]:
+    """`duckdb:///relative` or `duckdb:////absolute`; raises as `exclusive_lock` does."""
     path = str(Path(embedded_path(connection)).absolute())
     with ExitStack() as stack:
-        stack.enter_context(exclusive_lock(path, timeout_seconds=lock_timeout_seconds, holder=holder))
+        stack.enter_context(exclusive_lock(path, timeout_seconds=lock_timeout_seconds, holder=holder, target=target))
         database = Database(path)
         stack.callback(database.close)
         yield ports_of(database)
@@ -36,4 +39,5 @@ def ports_of(database: Database) -> SinkPorts:
         metrics=DuckDbMetricProbe(database),
         control=DuckDbControlTables(database),
         statements=DuckDbStatements(database),
+        staged_rows=DuckDbStagedRows(database),
     )

@@ -1,14 +1,50 @@
-"""What the files source can do, as plain data for planning."""
+"""What files can do as a source and as a sink, as plain data for planning."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, SourceTraits
+from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits, SourceTraits
+from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
+
+MAX_DISTINCT_BYTES: Final = 512 * 1024 * 1024
+"""What a distinct count may hold in memory; past it the probe stops instead of guessing."""
+
+_ASSUMES: Final = (
+    "no other program writes into the target directory",
+    "the file system renames atomically and keeps what was synced",
+)
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.FILES,
     sql_dialect=None,
     extra="files",
     source=SourceTraits(reader="pyarrow", metric_probe=True, statements=False, incremental=True, formats=("parquet",)),
+    sink=SinkTraits(
+        load_path=LoadPath.LEGACY,
+        finalisers=(
+            Finaliser(
+                strategy=StrategyMode.FULL_REFRESH,
+                name="write_then_remove",
+                atomic_for="one file: until the old files are removed a reader sees old and new rows together",
+                delivery="at least once: gates are judged after the files are visible; a retry replaces them again",
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=_ASSUMES,
+            ),
+            Finaliser(
+                strategy=StrategyMode.INCREMENTAL_APPEND,
+                name="add_files",
+                atomic_for="one file: a reader may see some files of a load before the others",
+                delivery="at least once: gates are judged after the files are visible; a retry may add them again",
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=_ASSUMES,
+            ),
+        ),
+        metric_probe=True,
+        control_tables=True,
+        identifier_limit_bytes=255,
+        memory_limit_bytes=MAX_DISTINCT_BYTES,
+        default_schema="",
+        statements=False,
+    ),
 )

@@ -1,4 +1,4 @@
-"""Opens files below a base directory as a source."""
+"""Opens files below a base directory, as a source or, behind our own lock, as a sink."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpone_core.connectors._sql.embedded import embedded_path
+from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.model.connection import Connection
-from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.session import SinkPorts, SourcePorts
 
-from .probe import ParquetMetricProbe
+from .control import FilesControlTables
+from .probe import ParquetMetricProbe, TargetMetricProbe
 from .reader import ParquetSource
+from .target import FilesTarget
+from .writing import FilesLoad
 
 
 @contextmanager
@@ -20,3 +23,27 @@ def open_source(connection: Connection | None) -> Iterator[SourcePorts]:
     base = Path(embedded_path(connection)) if connection is not None else Path()
     source = ParquetSource(base)
     yield SourcePorts(source=source, metrics=ParquetMetricProbe(source), statements=None)
+
+
+@contextmanager
+def open_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[SinkPorts]:
+    """`file:///relative` or `file:////absolute`; one process at a time writes below a base directory.
+
+    Raises as `exclusive_lock` does.
+    """
+    base = Path(embedded_path(connection)).absolute()
+    with exclusive_lock(str(base), timeout_seconds=lock_timeout_seconds, holder=holder, target=target):
+        yield ports_of(base)
+
+
+def ports_of(base: Path) -> SinkPorts:
+    return SinkPorts(
+        staged=None,
+        legacy=FilesLoad(base),
+        target=FilesTarget(base),
+        metrics=TargetMetricProbe(base),
+        control=FilesControlTables(base),
+        statements=None,
+    )

@@ -1,4 +1,4 @@
-"""Acceptance metrics of Parquet files: streamed, never held.
+"""Acceptance metrics of files, as a source and as a target: streamed, never held.
 
 Row and null counts come from the decoded batches. Distinct counts are exact: each column's distinct values are kept
 as one Arrow array, merged when as much new has gathered as is already known (amortised linear), and bounded: past
@@ -7,7 +7,8 @@ MAX_DISTINCT_BYTES the probe stops with `metric_memory_exceeded` instead of gues
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -17,9 +18,11 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
 
+from .descriptor import MAX_DISTINCT_BYTES
+from .part_files import read_part
 from .reader import ParquetSource
+from .target_directory import TargetDirectory
 
-MAX_DISTINCT_BYTES: Final = 512 * 1024 * 1024
 _FIRST_MERGE_ROWS: Final = 262_144
 
 
@@ -32,28 +35,52 @@ class ParquetMetricProbe:
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
-        schema = self._source.describe(request.extract)
-        asked = {*request.null_counts, *request.distinct_counts}
-        for name in asked - set(schema.names):
-            raise ConnectorError(f"column {name!r} is not in the source", code="metric_column_unknown")
         window = request.extract.window
-        if window is not None:
-            asked.add(window.column)
-        columns = tuple(column for column in schema.columns if column.name in asked) or schema.columns[:1]
-        rows = 0
-        nulls = dict.fromkeys(request.null_counts, 0)
-        distincts = {name: _DistinctValues(name) for name in request.distinct_counts}
-        for batch in self._source.open_stream(request.extract, TableSchema(columns=columns)).batches():
-            rows += batch.num_rows
-            for name in nulls:
-                nulls[name] += batch.column(name).null_count
-            for name, values in distincts.items():
-                values.add(batch.column(name))
-        counts = {name: values.count() for name, values in distincts.items()}
-        answer: dict[str, object] = {"null_counts": nulls, "distinct_counts": counts}
-        if request.row_count:
-            answer["row_count"] = rows
-        return answer
+        read = _asked(request, self._source.describe(request.extract), () if window is None else (window.column,))
+        return _counted(request, self._source.open_stream(request.extract, read).batches())
+
+
+class TargetMetricProbe:
+    """MetricProbe over every visible file of a target; a column that a file lacks is NULL in its rows."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    def collect(self, request: MetricRequest) -> Mapping[str, object]:
+        if request.table is None:
+            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
+        target = TargetDirectory(base=self._base, table=request.table)
+        known = target.describe()
+        if known is None:
+            raise ConnectorError("the table to be measured does not exist", code="target_not_found")
+        read = _asked(request, known.schema)
+        return _counted(request, (batch for part in target.parts() for batch in read_part(part, read)))
+
+
+def _asked(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
+    """The columns to read; the first one when only rows are counted."""
+    asked = {*request.null_counts, *request.distinct_counts}
+    for name in asked - set(schema.names):
+        raise ConnectorError(f"column {name!r} is not in the dataset", code="metric_column_unknown")
+    columns = tuple(column for column in schema.columns if column.name in asked.union(needed))
+    return TableSchema(columns=columns or schema.columns[:1])
+
+
+def _counted(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> Mapping[str, object]:
+    rows = 0
+    nulls = dict.fromkeys(request.null_counts, 0)
+    distincts = {name: _DistinctValues(name) for name in request.distinct_counts}
+    for batch in batches:
+        rows += batch.num_rows
+        for name in nulls:
+            nulls[name] += batch.column(name).null_count
+        for name, values in distincts.items():
+            values.add(batch.column(name))
+    counts = {name: values.count() for name, values in distincts.items()}
+    answer: dict[str, object] = {"null_counts": nulls, "distinct_counts": counts}
+    if request.row_count:
+        answer["row_count"] = rows
+    return answer
 
 
 class _DistinctValues:

@@ -1,7 +1,8 @@
 """Reading Parquet: one file, a directory (recursive `*.parquet`) or a glob, in path order, batch by batch.
 
-All files must have one schema; a differing one is refused by its position, never by its path. Nested columns are
-reported as unsupported. Memory is bounded by a row group's pages plus one batch.
+In a directory names that begin with a dot or an underscore are skipped: writers keep unpublished files there. All
+files must have one schema; a differing one is refused by its position, never by its path. Nested columns are reported
+as unsupported. Memory is bounded by a row group's pages plus one batch.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class ParquetSource:
             raise ConnectorError("the files source reads a path of format parquet", code="source_request_invalid")
         path = self._base / request.path
         if path.is_dir():
-            found = [child for child in path.rglob("*.parquet") if child.is_file()]
+            found = [child for child in path.rglob("*.parquet") if child.is_file() and not _is_hidden(child, path)]
         elif path.is_file():
             found = [path]
         else:
@@ -71,6 +72,10 @@ class ParquetSource:
         if not found:
             raise ConnectorError("no file matches the path of the source", code="source_object_not_found")
         return tuple(sorted(found))
+
+
+def _is_hidden(path: Path, directory: Path) -> bool:
+    return any(part[0] in "._" for part in path.relative_to(directory).parts)
 
 
 class ParquetStream:

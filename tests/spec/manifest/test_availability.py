@@ -31,7 +31,6 @@ ASKED = [
     ("source.options.partitioning", {"source__options": {"partitioning": {"column": "id", "num_partitions": 2}}}),
     ("sink.type", {"sink__type": "postgres"}),
     ("sink.type", {"sink__type": "mssql"}),
-    ("sink.type", {"sink__type": "files"}),
     ("sink.strategy.mode", {"sink__strategy__mode": "partition_replace"}),
     (
         "sink.strategy.mode",
@@ -46,7 +45,6 @@ ASKED = [
         "source.options.hooks.post_hook[0].execution.airflow",
         hooks("post_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
     ),
-    ("quality.gates[0]", {"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
 ]
 
@@ -77,7 +75,8 @@ def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:
         {"sink__type": "duckdb"},
         APPEND | {"state": {"type": "sink"}},
         {"sink__options": {"normalization": {"enabled": False}}},
-        {"quality": {"gates": [{"type": "typed_hash_reconciliation", "severity": "warning"}]}},
+        {"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}},
+        {"sink__type": "files"},
         hooks("pre_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
         hooks("pre_hook", sql="UPDATE t SET a = 1", mutates_source=True, kind="source_refresh"),
     ],

@@ -1,0 +1,175 @@
+"""What the staged and the legacy coordinator do alike: the request, the judgment, snapshots and their evidence.
+
+Not here: any order of steps and any commit boundary; each coordinator owns its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from dpone_core.acceptance.recorder import AcceptanceMetricsRecorder, SideDataset, SideProbes
+from dpone_core.errors import ConnectorError
+from dpone_core.evidence.audit import StepOutcome, utc_text
+from dpone_core.loading.context import LoadContext
+from dpone_core.loading.payload import ExtractedPayload
+from dpone_core.loading.record import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
+from dpone_core.model import lineage
+from dpone_core.model.outcome import AcceptanceMetricSnapshot, QualityGateFailureOutcome
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import Boundary, Side, StrategyMode
+from dpone_core.ports.sink import LineageColumns, StageRequest
+from dpone_core.quality.execution import QualityGateExecution
+from dpone_core.quality.failure import QualityGateFailure
+from dpone_core.quality.gates import QualitySideSnapshot
+from dpone_core.quality.receipt import QualityGateReceipt
+
+
+def stage_request(context: LoadContext, payload: ExtractedPayload) -> StageRequest:
+    target = context.plan.target
+    return StageRequest(
+        identity=context.identity,
+        target=target.table,
+        staging_schema=target.staging_schema,
+        schema=payload.extraction.target.payload,
+        strategy=target.strategy,
+        physical_design=target.physical_design,
+        lineage=lineage_columns(context),
+    )
+
+
+def lineage_columns(context: LoadContext) -> LineageColumns:
+    """Load-constant values of the planned technical columns; the sink computes the row id from the unique key."""
+    target, config = context.plan.target, context.config
+    now = utc_text(context.environment.clock.utc_now())
+    values = {
+        lineage.RUN_ID: str(context.identity.run_id),
+        lineage.LOAD_ID: str(context.identity.load_id),
+        lineage.LOADED_AT: now,
+        lineage.EXTRACTED_AT: now,
+        lineage.OPERATION: "insert" if target.strategy is StrategyMode.INCREMENTAL_APPEND else "snapshot",
+        lineage.META: "{}",
+    }
+    table = config.source.table
+    return LineageColumns(
+        constants={name: values[name] for name in target.lineage_columns if name != lineage.ROW_ID},
+        row_id_columns=target.unique_key if lineage.ROW_ID in target.lineage_columns else (),
+        source_type=config.source.type.value,
+        source_schema=(table.schema or "") if table is not None else "",
+        source_table=table.name if table is not None else config.source.dataset,
+    )
+
+
+def add_columns(context: LoadContext, payload: ExtractedPayload) -> None:
+    """Before rows are written. Nullable columns only: no row of the target changes."""
+    added = payload.extraction.target.added
+    if added.columns:
+        with context.record.step("columns_added", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["columns"] = list(added.names)
+            context.sessions.sink.target.add_columns(context.plan.target.table, added)
+
+
+def source_dataset(context: LoadContext, payload: ExtractedPayload) -> SideDataset:
+    return SideDataset(
+        side=Side.SOURCE,
+        dataset=context.plan.source.dataset,
+        schema=payload.extraction.schema,
+        extract=payload.extraction.request,
+    )
+
+
+def target_dataset(context: LoadContext, schema: TableSchema) -> SideDataset:
+    """The whole target, whatever this load adds to it."""
+    table = context.plan.target.table
+    return SideDataset(side=Side.TARGET, dataset=str(table), schema=schema, table=table)
+
+
+def acceptance_recorder(
+    context: LoadContext, execution: QualityGateExecution, evidence: SnapshotSteps
+) -> AcceptanceMetricsRecorder:
+    return AcceptanceMetricsRecorder(
+        policy=execution.snapshot.acceptance,
+        load_path=context.plan.load_path,
+        probes=SideProbes(source=context.sessions.source.metrics, sink=context.sessions.sink.metrics),
+        evidence=evidence,
+    )
+
+
+def source_side(payload: ExtractedPayload) -> QualitySideSnapshot:
+    """The rows that flowed to the sink."""
+    rows = payload.pump.counters.rows
+    return QualitySideSnapshot(row_count=rows) if payload.hashes is None else payload.hashes.snapshot(rows)
+
+
+def target_side(
+    context: LoadContext,
+    payload: ExtractedPayload,
+    rows: int,
+    read_back: Callable[[], Iterable[pa.RecordBatch]] | None,
+) -> QualitySideSnapshot:
+    """The rows of this load in the sink. Rows that cannot be read back have no hash, which no gate takes for equal."""
+    if payload.hashes is None or read_back is None:
+        return QualitySideSnapshot(row_count=rows)
+    try:
+        return payload.hashes.other_side().snapshot_of(read_back(), rows)
+    except ConnectorError:
+        context.record.warnings.append("typed_hash_unavailable")
+        return QualitySideSnapshot(row_count=rows)
+
+
+def judged(
+    context: LoadContext,
+    execution: QualityGateExecution,
+    boundary: Boundary,
+    source: QualitySideSnapshot,
+    target: QualitySideSnapshot,
+    outcome: QualityGateFailureOutcome,
+) -> QualityGateReceipt:
+    """The one evaluation of this load's gates, recorded whatever it says. Raises QualityGateFailure."""
+    with context.record.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+        try:
+            receipt = execution.evaluate(boundary=boundary, source=source, target=target, outcome=outcome)
+        except QualityGateFailure as failure:
+            step.details |= {"quality_gates": failure.report.as_json()}
+            raise
+        step.details |= {"quality_gates": receipt.report.as_json()}
+    return receipt
+
+
+def record_finalized(
+    context: LoadContext, started_at: datetime, finished_at: datetime, details: dict[str, object]
+) -> None:
+    details |= {"atomic_for": context.plan.target.finaliser.atomic_for}
+    try:
+        context.record.completed("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, finished_at, details)
+    except EvidenceWriteError as error:
+        raise EvidenceWriteError(error.message, code="finalized_evidence_failed") from error
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotSteps:
+    """Acceptance snapshots as load steps, one per requested side, with the time each capture took."""
+
+    context: LoadContext
+    started_at: datetime | None = None
+
+    def timed(self, recorder: AcceptanceMetricsRecorder, side: Side) -> None:
+        self.started_at = self.context.environment.clock.utc_now()
+        recorder.capture(side)
+
+    def record_snapshot(self, snapshot: AcceptanceMetricSnapshot, boundary: Boundary) -> None:
+        side = snapshot.side.value
+        try:
+            self.context.record.note(
+                f"{side}_metrics_captured",
+                GOVERNANCE_PHASE,
+                EVIDENCE_KIND,
+                StepOutcome.SUCCEEDED if snapshot.succeeded else StepOutcome.WARNING,
+                snapshot.as_json(),
+                started_at=self.started_at,
+            )
+        except EvidenceWriteError as error:
+            raise EvidenceWriteError(error.message, code=f"{side}_acceptance_metric_evidence_failed") from error

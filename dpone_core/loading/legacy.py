@@ -1,0 +1,140 @@
+"""The legacy path: the sink has no staging, so everything that can be judged after `load` is judged after it.
+
+Order of lines = order of S0 "Legacy/non-staged load". Whatever fails after `load` returned is a post-commit failure
+with this load's real counters; nothing is rolled back, and there is nothing to clean up that could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.loading.context import LoadContext
+from dpone_core.loading.extraction import refuse_unwindowed_rows
+from dpone_core.loading.governance import (
+    SnapshotSteps,
+    acceptance_recorder,
+    add_columns,
+    judged,
+    record_finalized,
+    source_dataset,
+    source_side,
+    stage_request,
+    target_dataset,
+    target_side,
+)
+from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
+from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
+from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
+from dpone_core.ports.legacy import LegacyLoadPort, LegacyLoadResult
+from dpone_core.ports.sink import StageRequest
+from dpone_core.quality.execution import QualityGateExecution
+from dpone_core.quality.receipt import QualityGateReceipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyLoadGovernanceCoordinator:
+    """Coordinates one legacy load of one attempt; owns the position around the commit boundary."""
+
+    context: LoadContext
+    legacy: LegacyLoadPort
+
+    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> PayloadLoad:
+        """Raises whatever failed first; the context's position says on which side of the commit that was."""
+        context = self.context
+        evidence = SnapshotSteps(context=context)
+        recorder = acceptance_recorder(context, execution, evidence)
+        request = stage_request(context, payload)
+        recorder.validate((source_dataset(context, payload), target_dataset(context, request.schema)))
+        context.sessions.sink.target.preflight(request)
+        evidence.timed(recorder, Side.SOURCE)
+        execution.revalidate(context.config)
+        context.environment.cancellation.checkpoint()
+        add_columns(context, payload)
+        started_at = context.environment.clock.utc_now()
+        loaded = self._load(request, payload)  # ------------------------------------------- the target commit boundary
+        finished_at = context.environment.clock.utc_now()
+        execution.revalidate(context.config)
+        receipt = self._judge(execution, request, payload, loaded)
+        self._refuse_lost_rows(payload, loaded)
+        evidence.timed(recorder, Side.TARGET)
+        details = {"rows": loaded.written_rows, "bytes": payload.pump.counters.size_bytes}
+        record_finalized(context, started_at, finished_at, details | self._counters(loaded))
+        context.position.result = context.position.result.with_acceptance(recorder.run_metrics(loaded.written_rows))
+        return PayloadLoad(result=context.position.result, receipt=receipt)
+
+    def _load(self, request: StageRequest, payload: ExtractedPayload) -> LegacyLoadResult:
+        """From the call on its outcome is unknown, until it answers or the sink says that nothing is visible."""
+        position = self.context.position
+        self.context.environment.progress.phase("load")
+        position.committing()
+        try:
+            loaded = self.legacy.load(request, self._rows(payload))
+        except BaseException as error:
+            position.result = self._result(payload, None)
+            if not isinstance(error, CommitOutcomeUnknownError):
+                self._settle(request)
+            raise
+        position.committed(self._result(payload, loaded))
+        return loaded
+
+    def _rows(self, payload: ExtractedPayload) -> Iterator[pa.RecordBatch]:
+        """The pump's batches. Once they end the sink makes them visible, and a termination waits for the record."""
+        yield from payload.pump.batches()
+        refuse_unwindowed_rows(payload.extraction, payload.pump.counters.rows)
+        cancellation = self.context.environment.cancellation
+        cancellation.checkpoint()
+        self.context.commit_shield.enter_context(cancellation.shielded())
+
+    def _settle(self, request: StageRequest) -> None:
+        """A failed load that left nothing visible did not mutate the target; a sink that cannot say leaves unknown."""
+        try:
+            with self.context.environment.cancellation.shielded():
+                visible = self.legacy.has_rows(request)
+        except Exception:  # noqa: BLE001 - asking must not mask why the load failed
+            return
+        if not visible:
+            self.context.position.refused()
+
+    def _judge(
+        self,
+        execution: QualityGateExecution,
+        request: StageRequest,
+        payload: ExtractedPayload,
+        loaded: LegacyLoadResult,
+    ) -> QualityGateReceipt:
+        """Target rows are those of this load, re-read from the target."""
+        target = target_side(self.context, payload, loaded.written_rows, lambda: self.legacy.read_back(request))
+        outcome = QualityGateFailureOutcome.legacy_returned(self.context.position.result)
+        return judged(self.context, execution, Boundary.POST_COMMIT, source_side(payload), target, outcome)
+
+    def _refuse_lost_rows(self, payload: ExtractedPayload, loaded: LegacyLoadResult) -> None:
+        """A tolerance forgives differences between systems, never rows that were sent and are not there."""
+        sent = payload.pump.counters.rows
+        if loaded.written_rows != sent:
+            raise ConnectorError(
+                f"{sent} rows were sent and {loaded.written_rows} are in the target", code="written_row_count_mismatch"
+            )
+
+    def _result(self, payload: ExtractedPayload, loaded: LegacyLoadResult | None) -> LoadResult:
+        return LoadResult(
+            inserted_rows=None if loaded is None else loaded.written_rows,
+            updated_rows=None if loaded is None else 0,
+            final_rows=None if loaded is None else loaded.total_rows,
+            extracted_rows=payload.pump.counters.rows,
+            attempts=self.context.identity.attempt,
+            governance_finalization=FinalizationPhase.LEGACY_POST_FINALIZE,
+        )
+
+    def _counters(self, loaded: LegacyLoadResult) -> dict[str, object]:
+        result = self.context.position.result
+        return {
+            "finaliser": loaded.finaliser,
+            "extracted_rows": result.extracted_rows,
+            "inserted_rows": result.inserted_rows,
+            "updated_rows": result.updated_rows,
+            "final_rows": result.final_rows,
+        }
