@@ -21,6 +21,10 @@ class Console:
     def result(self, text: str) -> None:
         print(self.redactor.text(text), end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
 
+    def artifact(self, text: str) -> None:
+        """A document made elsewhere, byte for byte: it names secrets and holds none, and redaction would break it."""
+        print(text, end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
+
     def document(self, document: object) -> None:
         """Exactly one JSON object."""
         text = json.dumps(self.redactor.value(document), indent=2, ensure_ascii=False, allow_nan=False)

@@ -15,7 +15,7 @@ def execute(context: CommandContext) -> int:
     pack = pack_manifest(Path(arguments.manifest), project_dir=arguments.project_dir)
     content = render_pack(pack)
     if arguments.output is None:
-        context.console.result(content.decode("utf-8"))
+        context.console.artifact(content.decode("utf-8"))
     elif arguments.check:
         require_current(content, arguments.output)
     else:

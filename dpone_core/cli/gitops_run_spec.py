@@ -21,7 +21,7 @@ def execute(context: CommandContext) -> int:
     )
     content = render_run_spec(spec)
     if arguments.output is None:
-        context.console.result(content.decode("utf-8"))
+        context.console.artifact(content.decode("utf-8"))
     elif arguments.check:
         require_current(content, arguments.output)
     else:

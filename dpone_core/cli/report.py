@@ -12,5 +12,5 @@ def execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     found = find_evidence(process=arguments.process, run_id=arguments.run_id, environment=dict(os.environ))
-    context.console.result(found.document if arguments.format == "json" else found.markdown)
+    context.console.artifact(found.document if arguments.format == "json" else found.markdown)
     return 0

@@ -8,5 +8,5 @@ from dpone_core.resources import schemas_directory
 
 def execute(context: CommandContext) -> int:
     path = schemas_directory() / f"{context.arguments.kind}.json"
-    context.console.result(path.read_text(encoding="utf-8"))
+    context.console.artifact(path.read_text(encoding="utf-8"))
     return 0
