@@ -79,17 +79,28 @@ class TypedHash:
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
-    """The batch in the schema's types and order, cast exactly."""
+    """The batch in the schema's types and order, cast exactly, as columns the engine can hold without rounding."""
     arrays = []
     for expected in schema:
         column = batch.column(expected.name)
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
         try:
-            arrays.append(column.cast(expected.type, safe=True) if column.type != expected.type else column)
-        except pa.ArrowInvalid as error:
+            arrays.append(_comparable(column.cast(expected.type, safe=True)))
+        except pa.ArrowException as error:
             raise ConnectorError(
                 f"column '{expected.name}' holds a value that {expected.type} cannot", code="typed_hash_value_refused"
             ) from error
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return pa.Table.from_arrays(arrays, names=schema.names)
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    """Times as the integers they are, since the engine's own types are coarser; its decimals end at 38 digits."""
+    if pa.types.is_decimal256(values.type):
+        return values.cast(pa.string())
+    if pa.types.is_temporal(values.type):
+        return values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    return values
 
 
 def _query(schema: pa.Schema, sample_key: tuple[str, ...]) -> str:

@@ -27,7 +27,7 @@ from dpone_core.ports.sink import FinalizeResult, Leftover, LineageProjection, S
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.ports.statements import StatementScript
 
-from .builders import arrow_schema
+from .builders import arrow_schema, batch_of
 from .reference import row_id_of
 
 Row = dict[str, object]
@@ -89,6 +89,7 @@ class MemoryWarehouse:
     def ports(self) -> SinkPorts:
         return SinkPorts(
             staged=MemoryStaging(self),
+            staged_rows=MemoryStagedRows(self),
             target=MemoryTarget(self),
             metrics=MemoryProbe(self),
             control=MemoryControlTables(self),
@@ -106,15 +107,11 @@ class MemoryStaging:
         self._warehouse.journal.write("sink.stage")
         refuse_payload(request)
         table = self.staging_name(request)
-        lineage = request.lineage
-        names = (*lineage.constants, *((ROW_ID,) if lineage.row_id_columns else ()))
-        staged = MemoryTable(
-            schema=TableSchema(columns=request.schema.columns + lineage_schema(names).columns),
-        )
+        staged = MemoryTable(schema=written_schema(request))
         self._warehouse.tables[table] = staged
         try:
             for batch in batches:
-                staged.rows.extend(self._lineaged(row, request) for row in self._cast(batch, request))
+                staged.rows.extend(rows_as_written(self._warehouse, request, batch))
         except BaseException:
             self._warehouse.tables.pop(table, None)
             raise
@@ -152,25 +149,19 @@ class MemoryStaging:
         schema = request.staging_schema or request.target.schema
         return TableName(schema=schema, name=f"{_prefix(request.target)}{load}")
 
-    def _cast(self, batch: pa.RecordBatch, request: StageRequest) -> list[Row]:
-        existing = self._warehouse.tables.get(request.target)
-        columns: dict[str, list[object]] = {}
-        for column in request.schema.columns:
-            stored = existing.schema.find(column.name) if existing is not None else None
-            appended = request.strategy is StrategyMode.INCREMENTAL_APPEND
-            wanted = stored if stored is not None and appended else column
-            columns[column.name] = _cast_column(batch.column(column.name), wanted)
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
-    def _lineaged(self, row: Row, request: StageRequest) -> Row:
-        lineage = request.lineage
-        constants: Row = {
-            name: datetime.fromisoformat(text) if LINEAGE_TYPES[name].kind is ColumnKind.TIMESTAMP_TZ else text
-            for name, text in lineage.constants.items()
-        }
-        if lineage.row_id_columns:
-            constants[ROW_ID] = row_id_of(lineage, {name: row[name] for name in lineage.row_id_columns})
-        return row | constants
+class MemoryStagedRows:
+    """StagedRowsPort over a MemoryWarehouse."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def arrow_schema(self, payload: TableSchema) -> pa.Schema:
+        return arrow_schema(payload)
+
+    def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
+        self._warehouse.journal.write("sink.read_back")
+        yield batch_of(handle.payload_schema, self._warehouse.tables[handle.table].rows)
 
 
 class MemoryTarget:
@@ -337,6 +328,36 @@ def refuse_payload(request: StageRequest) -> None:
         raise ConnectorError("the source has no columns to load", code="empty_projection")
     if any(is_framework_column(name) for name in request.schema.names):
         raise ConnectorError("a source column uses the reserved prefix", code="framework_column_in_source")
+
+
+def rows_as_written(warehouse: MemoryWarehouse, request: StageRequest, batch: pa.RecordBatch) -> Iterator[Row]:
+    """A payload batch as rows of the target: cast to what an existing target stores, lineage values added."""
+    existing = warehouse.tables.get(request.target)
+    columns: dict[str, list[object]] = {}
+    for column in request.schema.columns:
+        stored = existing.schema.find(column.name) if existing is not None else None
+        appended = request.strategy is StrategyMode.INCREMENTAL_APPEND
+        wanted = stored if stored is not None and appended else column
+        columns[column.name] = _cast_column(batch.column(column.name), wanted)
+    for values in zip(*columns.values(), strict=True):
+        yield _lineaged(dict(zip(columns, values, strict=True)), request)
+
+
+def written_schema(request: StageRequest) -> TableSchema:
+    """Payload columns and this load's lineage columns."""
+    names = (*request.lineage.constants, *((ROW_ID,) if request.lineage.row_id_columns else ()))
+    return TableSchema(columns=request.schema.columns + lineage_schema(names).columns)
+
+
+def _lineaged(row: Row, request: StageRequest) -> Row:
+    lineage = request.lineage
+    constants: Row = {
+        name: datetime.fromisoformat(text) if LINEAGE_TYPES[name].kind is ColumnKind.TIMESTAMP_TZ else text
+        for name, text in lineage.constants.items()
+    }
+    if lineage.row_id_columns:
+        constants[ROW_ID] = row_id_of(lineage, {name: row[name] for name in lineage.row_id_columns})
+    return row | constants
 
 
 def _cast_column(values: pa.Array, column: Column) -> list[object]:

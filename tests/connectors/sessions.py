@@ -17,10 +17,15 @@ from dpone_core.connectors.duckdb.database import Database
 from dpone_core.connectors.duckdb.database import qualified as duckdb_name
 from dpone_core.connectors.duckdb.open import open_sink as open_duckdb
 from dpone_core.connectors.duckdb.staging import DuckDbStaging
+from dpone_core.connectors.files import descriptor as files
+from dpone_core.connectors.files.open import open_sink as open_files
+from dpone_core.connectors.files.part_files import read_part
+from dpone_core.connectors.files.target_directory import TargetDirectory
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.testing.fakes import MemoryWarehouse
+from dpone_core.testing.legacy_fakes import legacy_ports, legacy_rows
 from dpone_core.testing.sink_conformance import OpenSink
 
 
@@ -86,6 +91,33 @@ def memory_sink(warehouse: MemoryWarehouse | None = None) -> OpenSink:
         descriptor=duckdb.DESCRIPTOR,
         ports=held.ports(),
         rows=lambda table: list(held.rows(table)),
+        definition=lambda table: str(held.tables[table].schema),
+    )
+
+
+@contextmanager
+def files_sink(directory: Path) -> Iterator[OpenSink]:
+    with open_files(connection(f"file:///{directory / 'lake'}"), lock_timeout_seconds=0) as ports:
+
+        def rows(table: TableName) -> list[dict[str, object]]:
+            target = TargetDirectory(base=directory / "lake", table=table)
+            known = target.describe()
+            assert known is not None
+            parts = target.parts()
+            return [row for part in parts for batch in read_part(part, known.schema) for row in batch.to_pylist()]
+
+        def definition(table: TableName) -> str:
+            return str(TargetDirectory(base=directory / "lake", table=table).describe())
+
+        yield OpenSink(descriptor=files.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+def memory_legacy_sink(warehouse: MemoryWarehouse | None = None) -> OpenSink:
+    held = warehouse if warehouse is not None else MemoryWarehouse()
+    return OpenSink(
+        descriptor=files.DESCRIPTOR,
+        ports=legacy_ports(held),
+        rows=lambda table: legacy_rows(held, table),
         definition=lambda table: str(held.tables[table].schema),
     )
 
