@@ -131,7 +131,7 @@ class Project:
         )
 
     def finished(self, process: subprocess.Popen[str], arguments: Iterable[str] = ()) -> Finished:
-        stdout, stderr = process.communicate(timeout=120)
+        stdout, stderr = process.communicate(timeout=60)
         given = list(arguments)
         path = Path(given[given.index("--receipt-path") + 1]) if "--receipt-path" in given else None
         receipt = json.loads(path.read_text("ascii")) if path is not None and path.is_file() else None
