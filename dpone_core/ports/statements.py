@@ -1,4 +1,4 @@
-"""Running a hook's SQL script on a connector."""
+"""Running a hook's SQL script on a connector, and reading the one answer of a probe."""
 
 from __future__ import annotations
 
@@ -18,10 +18,31 @@ class StatementScript:
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-class StatementPort(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementAnswer:
+    """The first rows of one result set, untrusted: at most two rows, values as the driver gives them.
+
+    `columns` counts the columns of every row, known even where there is no row.
+    """
+
+    columns: int
+    rows: tuple[tuple[object, ...], ...] = field(default=(), repr=False)
+
+
+class StatementScalarPort(Protocol):
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        """Runs one statement that returns rows and drains it; never more than two rows are kept.
+
+        Opens its own connection. Raises ConnectorError `statement_failed`, also for several statements.
+        """
+        ...
+
+
+class StatementPort(StatementScalarPort, Protocol):
     def execute(self, script: StatementScript) -> int:
         """Runs every statement, drains every result set, surfaces late errors; returns the number of statements.
 
-        Opens its own connection in the asked transaction mode. Raises ConnectorError `statement_failed`.
+        Opens its own connection in the asked transaction mode. Raises ConnectorError `statement_failed`, or
+        `hook_transaction_state_changed` when the script left the transaction in another state than it found it.
         """
         ...

@@ -25,7 +25,7 @@ from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.sink import FinalizeResult, Leftover, LineageProjection, StagedHandle, StageRequest
 from dpone_core.ports.source import ExtractRequest
-from dpone_core.ports.statements import StatementScript
+from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .builders import arrow_schema, batch_of
 from .reference import row_id_of
@@ -211,10 +211,18 @@ class MemoryProbe:
 
 
 class MemoryStatements:
-    """StatementPort that only remembers how many statements ran; statements end with a semicolon."""
+    """StatementPort that only remembers how many statements ran; statements end with a semicolon.
 
-    def __init__(self, journal: Journal) -> None:
+    `answers` are given one after another to probes, then a single zero.
+    """
+
+    def __init__(self, journal: Journal, answers: Sequence[StatementAnswer] = ()) -> None:
         self._journal = journal
+        self._answers = list(answers)
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        self._journal.write("statements.answer")
+        return self._answers.pop(0) if self._answers else StatementAnswer(columns=1, rows=((0,),))
 
     def execute(self, script: StatementScript) -> int:
         self._journal.write("statements.execute")

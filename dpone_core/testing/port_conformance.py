@@ -187,6 +187,50 @@ class SinkStatementConformance:
         assert "canary" not in str(raised.value)
         assert raised.value.__cause__ is not None
 
+    def test_an_error_of_a_later_statement_is_surfaced(self, sink: OpenSink) -> None:
+        assert sink.ports.statements is not None
+        script = StatementScript(sql=SqlText(text="SELECT 1; SELECT * FROM canary_table_name"))
+        with pytest.raises(ConnectorError) as raised:
+            sink.ports.statements.execute(script)
+        assert raised.value.code == "statement_failed"
+
+    @pytest.mark.parametrize(
+        ("sql", "columns", "rows"),
+        [
+            ("SELECT 7", 1, ((7,),)),
+            ("SELECT NULL", 1, ((None,),)),
+            ("SELECT 'seven'", 1, (("seven",),)),
+            ("SELECT 1, 2", 2, ((1, 2),)),
+            ("SELECT 1 WHERE 1 = 0", 1, ()),
+            ("SELECT 5 UNION ALL SELECT 5 UNION ALL SELECT 5", 1, ((5,), (5,))),
+        ],
+    )
+    def test_one_answer_is_given_as_it_is(
+        self, sink: OpenSink, sql: str, columns: int, rows: tuple[tuple[object, ...], ...]
+    ) -> None:
+        assert sink.ports.statements is not None
+        answer = sink.ports.statements.answer(StatementScript(sql=SqlText(text=sql)))
+        assert (answer.columns, answer.rows) == (columns, rows)
+        assert [[type(value) for value in row] for row in answer.rows] == [[type(v) for v in row] for row in rows]
+
+    @pytest.mark.parametrize("sql", ["SELECT CAST(0 AS DOUBLE PRECISION)", "SELECT CAST(0 AS DECIMAL(9, 2))"])
+    def test_a_number_that_is_no_integer_is_not_answered_as_one(self, sink: OpenSink, sql: str) -> None:
+        assert sink.ports.statements is not None
+        ((value,),) = sink.ports.statements.answer(StatementScript(sql=SqlText(text=sql))).rows
+        assert type(value) is not int
+
+    def test_an_answer_binds_tokens(self, sink: OpenSink) -> None:
+        assert sink.ports.statements is not None
+        script = StatementScript(sql=SqlText(text="SELECT {{ ds }}"), token_values={"ds": "'; DROP"})
+        assert sink.ports.statements.answer(script).rows == (("'; DROP",),)
+
+    @pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "SELECT * FROM canary_table_name"])
+    def test_an_answer_of_no_single_statement_is_an_error(self, sink: OpenSink, sql: str) -> None:
+        assert sink.ports.statements is not None
+        with pytest.raises(ConnectorError) as raised:
+            sink.ports.statements.answer(StatementScript(sql=SqlText(text=sql)))
+        assert raised.value.code == "statement_failed" and "canary" not in str(raised.value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSource:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Final
+
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import split_statements
+from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
-from dpone_core.ports.statements import StatementScript
+from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .session import Session
+
+_INTEGER: Final = re.compile(r"(?:LowCardinality\()?(?:Nullable\()?U?Int[0-9]+\)*")
 
 
 class ClickHouseStatements:
@@ -28,3 +35,32 @@ class ClickHouseStatements:
         except Exception as error:
             raise foreign_error(error, "ClickHouse refused a statement of the script", "statement_failed") from error
         return len(statements)
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        """At most two rows leave the server."""
+        bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
+        values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
+        statements = split_statements(bound.text, backslash_escapes=True)
+        if len(statements) != 1:
+            raise ConnectorError("ClickHouse was given several statements for one answer", code="statement_failed")
+        try:
+            with self._session.own_client() as client:
+                body = client.raw_query(
+                    statements[0], parameters=values or None, settings={"limit": 2}, fmt="JSONCompact"
+                )
+                document = json.loads(body)
+                types = [str(column["type"]) for column in document["meta"]]
+                rows = tuple(
+                    tuple(_typed(value, kind) for value, kind in zip(row, types, strict=True))
+                    for row in document["data"]
+                )
+        except Exception as error:
+            raise foreign_error(error, "ClickHouse refused the statement", "statement_failed") from error
+        return StatementAnswer(columns=len(types), rows=rows)
+
+
+def _typed(value: object, kind: str) -> object:
+    """JSON writes 0.0 as 0 and wide integers as text; the column's type says what they are."""
+    if _INTEGER.fullmatch(kind) is not None:
+        return int(value) if isinstance(value, str) else value
+    return float(value) if type(value) is int else value

@@ -5,8 +5,9 @@ from __future__ import annotations
 import duckdb
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
-from dpone_core.ports.statements import StatementScript
+from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .database import Database
 
@@ -30,10 +31,43 @@ class DuckDbStatements:
                 cursor.execute(statement, used or None)
                 while cursor.description is not None and cursor.fetchmany(1000):
                     pass
-            if not script.autocommit:
-                cursor.execute("COMMIT")
+            if ends_a_transaction(cursor, "ROLLBACK" if script.autocommit else "COMMIT") is script.autocommit:
+                raise ConnectorError(
+                    "the script left a transaction open, or ended the one it runs in",
+                    code="hook_transaction_state_changed",
+                    fix="end every transaction the script begins; without autocommit, neither begin nor end one",
+                )
         except duckdb.Error as error:
             raise foreign_error(error, "DuckDB refused a statement of the script", "statement_failed") from error
         finally:
             cursor.close()
         return len(statements)
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"$dpone_p{ordinal}")
+        values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
+        cursor = self._database.new_cursor()
+        try:
+            statements = cursor.extract_statements(bound.text)
+            if len(statements) != 1:
+                raise ConnectorError("DuckDB was given several statements for one answer", code="statement_failed")
+            cursor.execute(statements[0], values or None)
+            rows = tuple(cursor.fetchmany(2))
+            while cursor.fetchmany(1000):
+                pass
+            return StatementAnswer(columns=len(cursor.description or ()), rows=rows)
+        except duckdb.Error as error:
+            raise foreign_error(error, "DuckDB refused the statement", "statement_failed") from error
+        finally:
+            cursor.close()
+
+
+def ends_a_transaction(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
+    """Whether there was a transaction for COMMIT or ROLLBACK to end; DuckDB has no other way to ask."""
+    try:
+        cursor.execute(statement)
+    except duckdb.TransactionException as error:
+        if "no transaction is active" in str(error):
+            return False
+        raise
+    return True

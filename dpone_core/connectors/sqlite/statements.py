@@ -7,8 +7,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
-from dpone_core.ports.statements import StatementScript
+from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 
 class SqliteStatements:
@@ -31,6 +32,24 @@ class SqliteStatements:
             raise foreign_error(error, "SQLite refused a statement of the script", "statement_failed") from error
         return len(statements)
 
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        """On a connection that may not write."""
+        bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f":dpone_p{ordinal}")
+        values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
+        try:
+            connection = sqlite3.connect(self._uri, uri=True, isolation_level=None)
+            try:
+                connection.execute("PRAGMA query_only = ON")
+                cursor = connection.execute(bound.text, values)
+                rows = tuple(cursor.fetchmany(2))
+                while cursor.fetchmany(1000):
+                    pass
+                return StatementAnswer(columns=len(cursor.description or ()), rows=rows)
+            finally:
+                connection.close()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise foreign_error(error, "SQLite refused the statement", "statement_failed") from error
+
     @staticmethod
     def _run(
         connection: sqlite3.Connection, statements: tuple[str, ...], values: dict[str, str], *, autocommit: bool
@@ -42,6 +61,12 @@ class SqliteStatements:
             while cursor.fetchmany(1000):
                 pass
             cursor.close()
+        if connection.in_transaction is autocommit:
+            raise ConnectorError(
+                "the script left a transaction open, or ended the one it runs in",
+                code="hook_transaction_state_changed",
+                fix="end every transaction the script begins; without autocommit, neither begin nor end one",
+            )
         if not autocommit:
             connection.execute("COMMIT")
 
