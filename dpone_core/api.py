@@ -227,7 +227,12 @@ def execute_hooks(
     run = HookRun(
         planned=planned,
         hooks=hooks,
-        resolver=ConnectionResolver(environment=variables, project_root=manifest.project_root, redactor=ports.redactor),
+        resolver=ConnectionResolver(
+            environment=variables,
+            project_root=manifest.project_root,
+            manifest_directory=manifest.directory,
+            redactor=ports.redactor,
+        ),
         invocation=invocation,
         environment=_surroundings(ports, variables),
     )
@@ -283,7 +288,12 @@ def operation_of(
     manifest = load_manifest(located(path, root), project_root=root)
     return Operation(
         planned=plan_process(only_process(manifest, options.selector)),
-        resolver=ConnectionResolver(environment=variables, project_root=manifest.project_root, redactor=ports.redactor),
+        resolver=ConnectionResolver(
+            environment=variables,
+            project_root=manifest.project_root,
+            manifest_directory=manifest.directory,
+            redactor=ports.redactor,
+        ),
         invocation=invocation,
         environment=_surroundings(ports, variables),
     )
@@ -325,7 +335,12 @@ def prepare_run(
     if options.pack is not None:
         fingerprint = agreed_pack(options.pack, manifest).pack_fingerprint
     planned = [plan_process(config) for config in configs]
-    resolver = ConnectionResolver(environment=variables, project_root=manifest.project_root, redactor=redactor)
+    resolver = ConnectionResolver(
+        environment=variables,
+        project_root=manifest.project_root,
+        manifest_directory=manifest.directory,
+        redactor=redactor,
+    )
     return [
         prepare_process(
             process,

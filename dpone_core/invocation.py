@@ -115,8 +115,10 @@ def resolve_invocation(arguments: RunArguments, environment: Mapping[str, str], 
     )
     dag_run_id = _present(environment.get("DPONE_DAG_RUN_ID"))
     given_run_id = _present(arguments.run_id) or dag_run_id
-    if given_run_id is not None and len(given_run_id) > MAX_RUN_ID_CHARACTERS:
-        raise InvocationInvalidError("the run id is longer than 256 characters", code="DPONE_RUN_ID_INVALID")
+    if given_run_id is not None and (len(given_run_id) > MAX_RUN_ID_CHARACTERS or not given_run_id.isprintable()):
+        raise InvocationInvalidError(
+            "a run id has at most 256 characters and no control characters", code="DPONE_RUN_ID_INVALID"
+        )
     partition = _partition(environment)
     return RunInvocation(
         run_id=RunId(given_run_id or fresh_run_id),

@@ -6,10 +6,11 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from dpone_core.evidence.outcome import failure_facts
+from dpone_core.evidence.outcome import FailureFacts, failure_facts, problems_of
 from dpone_core.evidence.redaction import Redactor
 
 
@@ -32,22 +33,36 @@ class Console:
 
     def failure(self, error: BaseException) -> None:
         """A failure that produced no report of its own: one object or one line on stdout, as the format asks."""
-        facts = failure_facts(error)
+        facts, problems = failure_facts(error), problems_of(error)
         if self.json_only:
-            self.document(
-                {
-                    "schema": "dpone.error.v1",
-                    "code": facts.code,
-                    "severity": "error",
-                    "message": facts.message,
-                    "fix": facts.fix,
-                }
-            )
+            document: dict[str, object] = {
+                "schema": "dpone.error.v1",
+                "code": facts.code,
+                "severity": "error",
+                "message": facts.message,
+                "fix": facts.fix,
+            }
+            self.document(document | ({"problems": list(problems)} if problems else {}))
             return
-        self.result(facts.line + (f"\n  fix: {facts.fix}" if facts.fix else ""))
+        self.result("\n".join(problem_lines(problems)) if problems else _line_with_fix(facts))
 
     def note(self, text: str) -> None:
         print(self.redactor.text(text), file=sys.stderr, flush=True)
+
+
+def problem_lines(problems: Iterable[Mapping[str, object]]) -> list[str]:
+    """`file:line:col: CODE path: message` and the way out, as `check` prints them."""
+    lines = []
+    for problem in problems:
+        place = f"{problem['file']}:{problem['line']}:{problem['column']}: " if problem["file"] else ""
+        path = f" {problem['path']}" if problem["path"] else ""
+        lines.append(f"{place}{problem['code']}{path}: {problem['message']}")
+        lines += [f"    fix: {problem['fix']}"] if problem["fix"] else []
+    return lines
+
+
+def _line_with_fix(facts: FailureFacts) -> str:
+    return facts.line + (f"\n    fix: {facts.fix}" if facts.fix else "")
 
 
 class _OneLine(logging.Formatter):

@@ -72,7 +72,7 @@ def dispatch(argv: Sequence[str]) -> int:
     exit_code = int(ExitClass.EXECUTED)
     try:
         with cancellation.installed():
-            arguments = build_parser().parse_args(list(argv))
+            arguments = _parsed(argv)
             context = CommandContext(
                 arguments=arguments,
                 console=console,
@@ -126,6 +126,19 @@ def option_value(argv: Sequence[str], option: str) -> str | None:
     return None
 
 
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """Names an unknown option before it misses a command, and points to the help of the command that was meant."""
+    parser = build_parser()
+    first = argv[0] if argv else ""
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
+        parser.error(f"unknown option {first}")
+    arguments, unknown = parser.parse_known_args(list(argv))
+    if unknown:
+        words = [word for word in (arguments.command, getattr(arguments, "action", None)) if word]
+        raise UsageError(f"unknown argument {unknown[0]}", fix=f"run: dpone {' '.join(words)} --help")
+    return arguments
+
+
 def _command(module: str) -> Command:
     return cast(Command, importlib.import_module(f"dpone_core.cli.{module}").execute)
 
@@ -150,6 +163,11 @@ def build_parser() -> argparse.ArgumentParser:
 def _new(commands: _Commands, name: str, module: str, text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(command_module=module)
+    return parser
+
+
+def _group(commands: _Commands, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
     return parser
 
 
@@ -214,7 +232,7 @@ def _add_run(commands: _Commands) -> None:
 
 
 def _add_hooks(commands: _Commands) -> None:
-    parser = commands.add_parser("hooks", help="Plan or execute hooks.", allow_abbrev=False)
+    parser = _group(commands, "hooks", "Plan or execute hooks.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     execute = _new(actions, "execute", "hooks_execute", "Execute the hooks of one phase, or one of them.")
     execute.add_argument("manifest", metavar="PATH")
@@ -235,7 +253,7 @@ def _add_hooks(commands: _Commands) -> None:
 
 
 def _add_gitops(commands: _Commands) -> None:
-    parser = commands.add_parser("gitops", help="Packs, run-specs, verification.", allow_abbrev=False)
+    parser = _group(commands, "gitops", "Packs, run-specs, verification.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     pack = _new(actions, "pack", "gitops_pack", "Hash everything a manifest opens into one pack.")
     pack.add_argument("manifest", metavar="PATH")
@@ -248,7 +266,7 @@ def _add_gitops(commands: _Commands) -> None:
     _add_pack(verify, required=True)
     _add_receipt(verify)
     _add_project(verify)
-    airflow = actions.add_parser("airflow", help="Artifacts for Airflow.", allow_abbrev=False)
+    airflow = _group(actions, "airflow", "Artifacts for Airflow.")
     artifacts = airflow.add_subparsers(dest="artifact", required=True, metavar="ARTIFACT", parser_class=_Parser)
     spec = _new(artifacts, "run-spec", "gitops_run_spec", "Compile one process into a run-spec.")
     spec.add_argument("manifest", metavar="PATH")
@@ -261,10 +279,10 @@ def _add_gitops(commands: _Commands) -> None:
 
 
 def _add_schema(commands: _Commands) -> None:
-    parser = commands.add_parser("schema", help="JSON Schemas of the documents people write.", allow_abbrev=False)
+    parser = _group(commands, "schema", "JSON Schemas of the documents people write.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     show = _new(actions, "print", "schema_print", "Print the JSON Schema of one document kind.")
-    show.add_argument("kind", choices=("dpone.flow.v1", "dpone.batch.v1"))
+    show.add_argument("kind", metavar="KIND", choices=("dpone.flow.v1", "dpone.batch.v1", "dpone.platform.v1"))
 
 
 def _add_report(commands: _Commands) -> None:
@@ -285,7 +303,7 @@ def _add_explain(commands: _Commands) -> None:
 
 
 def _add_operations(commands: _Commands) -> None:
-    state = commands.add_parser("state", help="The saved cursor of a process.", allow_abbrev=False)
+    state = _group(commands, "state", "The saved cursor of a process.")
     actions = state.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     show = _new(actions, "show", "operations", "Show the saved cursor.")
     change = _new(actions, "set", "operations", "Replace the saved cursor; leaves an evidence record with the reason.")

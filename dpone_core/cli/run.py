@@ -11,11 +11,11 @@ from pathlib import Path
 from dpone_core.api import RunExecution, RunOptions, RunProcessPorts, execute_run
 from dpone_core.cli.console import log_to
 from dpone_core.cli.dispatch import CommandContext, UsageError
+from dpone_core.cli.run_text import run_text
 from dpone_core.cli.step import StepFacts
 from dpone_core.contracts.step_receipt import EvidenceReference, StepIdentity
 from dpone_core.evidence.markdown import run_markdown
-from dpone_core.evidence.outcome import RunReport, RunSetReport, failure_facts
-from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.evidence.outcome import RunSetReport, failure_facts
 from dpone_core.invocation import RunArguments, RunInvocation
 from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.load_plan import LoadPlan
@@ -23,6 +23,7 @@ from dpone_core.model.vocabulary import StepKind
 from dpone_core.ports.progress import Progress
 from dpone_core.wiring.bundles import PackReference
 from dpone_core.wiring.process import LoggedProgress, SilentProgress
+from dpone_core.wiring.project import evidence_root
 from dpone_core.wiring.runs import RetryPolicy
 
 
@@ -148,35 +149,8 @@ def _render(context: CommandContext, execution: RunExecution) -> None:
     if context.arguments.format == "md":
         context.console.result("\n".join(run_markdown(run, plan) for run, plan in zip(reports, plans, strict=True)))
         return
+    root = evidence_root(os.environ).as_posix()
     evidence = [outcome.evidence.path if outcome.evidence else None for outcome in execution.outcomes]
     for index, run in enumerate(reports):
-        context.console.result(run_text(run, evidence[index] if index < len(evidence) else None))
-
-
-def run_text(report: RunReport, evidence_path: str | None) -> str:
-    """A verdict, the rows, and after a failure what is true and what to do."""
-    facts, outcome = report.facts, report.outcome
-    if outcome is None:
-        assert report.refusal is not None
-        lines = [f"refused   {facts.manifest}", f"  {report.refusal.line}"]
-        lines += [f"  {problem['code']} {problem['path']}: {problem['message']}" for problem in report.problems[1:]]
-        return "\n".join(lines + ([f"  fix: {report.refusal.fix}"] if report.refusal.fix else []))
-    result, counts = outcome.result, outcome.gate_counts
-    verdict = "succeeded" if outcome.passed else "failed"
-    lines = [
-        f"{verdict:9} {facts.process}  run {facts.run_id}",
-        f"  rows      extracted {_count(result.extracted_rows)}, staged {_count(result.staged_rows)}, "
-        f"inserted {_count(result.inserted_rows)}, target {_count(result.final_rows)}",
-        f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned",
-    ]
-    if outcome.failure is not None:
-        lines.append(f"  error     {outcome.failure.line}")
-        lines += [f"  recovery  {sentence}" for sentence in recovery_advice(outcome)]
-    lines += [f"  warning   {warning}" for warning in outcome.warnings]
-    if evidence_path is not None:
-        lines.append(f"  evidence  {os.environ.get('DPONE_EVIDENCE_DIR') or '.dpone'}/{evidence_path}")
-    return "\n".join(lines)
-
-
-def _count(rows: int | None) -> str:
-    return "unknown" if rows is None else f"{rows:,}"
+        found = evidence[index] if index < len(evidence) else None
+        context.console.result(run_text(run, plans[index], f"{root}/{found}" if found else None))

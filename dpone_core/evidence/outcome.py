@@ -189,21 +189,25 @@ def failure_facts(error: BaseException) -> FailureFacts:
 
 def refused(facts: RunFacts, error: DponeError) -> RunReport:
     """The report of a run that was refused before execution."""
-    problems: tuple[dict[str, object], ...] = ()
-    if isinstance(error, ManifestInvalidError):
-        problems = tuple(
-            {
-                "code": problem.code,
-                "path": problem.path,
-                "message": problem.message,
-                "file": problem.position.file if problem.position else None,
-                "line": problem.position.line if problem.position else None,
-                "column": problem.position.column if problem.position else None,
-                "fix": problem.fix,
-            }
-            for problem in error.problems
-        )
-    return RunReport(facts=facts, outcome=None, refusal=failure_facts(error), problems=problems)
+    return RunReport(facts=facts, outcome=None, refusal=failure_facts(error), problems=problems_of(error))
+
+
+def problems_of(error: BaseException) -> tuple[dict[str, object], ...]:
+    """Every finding about a manifest with its place; () for any other error."""
+    if not isinstance(error, ManifestInvalidError):
+        return ()
+    return tuple(
+        {
+            "code": problem.code,
+            "path": problem.path,
+            "message": problem.message,
+            "file": problem.position.file if problem.position else None,
+            "line": problem.position.line if problem.position else None,
+            "column": problem.position.column if problem.position else None,
+            "fix": problem.fix,
+        }
+        for problem in error.problems
+    )
 
 
 def _result(outcome: LoadOutcome) -> dict[str, object]:

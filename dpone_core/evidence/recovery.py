@@ -12,7 +12,8 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 
 _RETRY: Final = {
     RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
-        "The target was not touched. Correct the cause, then run the same interval again; a retry is safe."
+        "The target was not changed by this attempt. "
+        "Correct the cause, then run the same interval again; a retry is safe."
     ),
     RetryClassification.RETRY_VIA_NATIVE_RESUME: (
         "Committed partitions stay committed. Run the same run id again: it resumes without touching the sink."
@@ -36,7 +37,8 @@ def recovery_advice(outcome: LoadOutcome) -> tuple[str, ...]:
     """Sentences for report and console: state of the target, then what a retry would do; () on success."""
     if outcome.passed:
         return ()
-    advice = [_TARGET[outcome.target_state]]
+    said_by_retry = outcome.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    advice = [] if said_by_retry else [_TARGET[outcome.target_state]]
     if outcome.retry is not None:
         advice.append(_RETRY[outcome.retry])
     if outcome.failure is not None and outcome.failure.fix:

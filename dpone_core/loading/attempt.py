@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dpone_core.acceptance.policy import AcceptanceMetricError
@@ -15,7 +15,8 @@ from dpone_core.loading.position import LoadPosition
 from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.record import LoadRecord
 from dpone_core.model.identity import LoadIdentity
-from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState
+from dpone_core.model.outcome import LoadResult
+from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState, TargetState
 from dpone_core.ports.state import Lease
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.report import QualityGateReport
@@ -120,10 +121,10 @@ def _outcome(
     started_at: datetime,
 ) -> LoadOutcome:
     if error is None and position.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
-        raise AssertionError("an attempt without error must have settled its source state")
+        error = AssertionError("an attempt without error must have settled its source state")
     return LoadOutcome(
         identity=record.identity,
-        result=position.result,
+        result=_stated(position),
         target_state=position.target_state,
         checkpoint_state=position.checkpoint_state,
         source_state=position.source_state,
@@ -139,6 +140,13 @@ def _outcome(
         decisions=request.plan.decisions,
         warnings=(*request.plan.warnings, *record.warnings),
     )
+
+
+def _stated(position: LoadPosition) -> LoadResult:
+    """A target that was not mutated got no row: there zero is known, everywhere else a missing counter stays None."""
+    if position.target_state is TargetState.NOT_MUTATED:
+        return replace(position.result, inserted_rows=0, updated_rows=0)
+    return position.result
 
 
 def _counts(report: QualityGateReport | None) -> GateCounts:

@@ -43,13 +43,7 @@ def prepare_extraction(
     token_values: Mapping[str, str],
 ) -> Extraction:
     """Describes source and target, fixes the cursor window, decides the staging schema. Reads no rows."""
-    request = ExtractRequest(
-        table=config.source.table,
-        query=config.source.query,
-        token_values=token_values,
-        path=config.source.path,
-        format=config.source.format,
-    )
+    request = whole_source(config, token_values)
     schema = source.source.describe(request)
     refuse_unloadable(schema)
     next_cursor = None
@@ -73,6 +67,17 @@ def prepare_extraction(
     )
     _refuse_unknown_keys(config, schema)
     return Extraction(request=request, schema=schema, target=target, next_cursor=next_cursor)
+
+
+def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> ExtractRequest:
+    """The source without any window."""
+    return ExtractRequest(
+        table=config.source.table,
+        query=config.source.query,
+        token_values=token_values,
+        path=config.source.path,
+        format=config.source.format,
+    )
 
 
 def refuse_unloadable(schema: TableSchema) -> None:

@@ -21,8 +21,8 @@ SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.FILES})
 SOURCE_FORMATS: Final = frozenset({"parquet"})
 SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.FILES})
 STRATEGIES: Final = frozenset({StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND})
-HOOK_TYPES: Final = frozenset({HookType.SQL})
-HOOK_KINDS: Final = frozenset(HookKind) - {HookKind.NOTIFICATION, HookKind.DATA_QUALITY_PROBE}
+HOOK_TYPES: Final = frozenset(HookType)
+HOOK_KINDS: Final = frozenset(HookKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +75,6 @@ def _normalization(process: ProcessSection) -> Iterator[Path]:
         yield ("sink", "options", "normalization")
 
 
-def _hook_type(process: ProcessSection) -> Iterator[Path]:
-    for phase, index, hook in hook_sections(process.source.options.hooks):
-        if hook.type not in HOOK_TYPES:
-            yield (*hook_path(phase, index), "type")
-
-
-def _hook_kind(process: ProcessSection) -> Iterator[Path]:
-    for phase, index, hook in hook_sections(process.source.options.hooks):
-        if hook.kind not in HOOK_KINDS:
-            yield (*hook_path(phase, index), "kind")
-
-
 def _separate_post_hook(process: ProcessSection) -> Iterator[Path]:
     for phase, index, hook in hook_sections(process.source.options.hooks):
         if phase is HookPhase.POST and hook.execution.airflow is AirflowExecution.SEPARATE_TASK:
@@ -105,8 +93,6 @@ GAPS: Final = (
     Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),
     Gap(what="this strategy", instead="use full_refresh or incremental_append", asked=_strategy),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
-    Gap(what="this hook type", instead="use type sql", asked=_hook_type),
-    Gap(what="this hook kind", instead="use another kind with type sql", asked=_hook_kind),
     Gap(what="a post-hook as a separate task", instead="use airflow: inline", asked=_separate_post_hook),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.authoring.hooks import HookSection, HookType
-from dpone_core.authoring.rules import hook_path, hook_sections
+from dpone_core.authoring.hooks import HookSection
+from dpone_core.authoring.rules import connection_refs, hook_path, hook_sections
 from dpone_core.authoring.sink import DEFAULT_FILE_FORMAT, SinkSection
 from dpone_core.authoring.source import TableSection, duration_of
 from dpone_core.authoring.validate import Path
@@ -35,7 +35,7 @@ def load_config(
 ) -> LoadConfig:
     """`sql` holds the text of the query and of every SQL hook by the path of its section."""
     section = process.section
-    refs = {section.source.connection_ref, section.sink.connection_ref}
+    refs = set(connection_refs(section))
     quality = process.merged.value.get("quality", {})
     return LoadConfig(
         process=section.name,
@@ -43,9 +43,8 @@ def load_config(
         source=_source(process, sql.get(QUERY_PATH)),
         sink=_sink(section.sink),
         hooks=tuple(
-            _hook(phase, hook, sql[hook_path(phase, index)])
+            _hook(phase, hook, sql.get(hook_path(phase, index)))
             for phase, index, hook in hook_sections(section.source.options.hooks)
-            if hook.type is HookType.SQL
         ),
         quality=quality if isinstance(quality, dict) else {},
         state=section.state_type,
@@ -73,13 +72,16 @@ def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
     )
 
 
-def _hook(phase: HookPhase, hook: HookSection, sql: SqlText) -> HookDefinition:
+def _hook(phase: HookPhase, hook: HookSection, sql: SqlText | None) -> HookDefinition:
     return HookDefinition(
         id=hook.id,
         phase=phase,
         kind=hook.kind,
         connector=hook.connector,
         sql=sql,
+        type=hook.type,
+        options=hook.options,
+        connection_ref=hook.connection_ref,
         autocommit=hook.autocommit,
         mutates_source=hook.mutates_source,
         retry_policy=hook.effective_retry_policy,

@@ -19,6 +19,7 @@ from dpone_core.model.connection import Connection
 
 MAX_SECRET_BYTES: Final = 64 * 1024
 PROJECT_FILE: Final = "connections.yaml"
+MANIFEST_ORIGIN: Final = "manifest"
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_PARAMETER: Final = re.compile(
     r"(?:pass|pwd|token|secret|credential|key|auth)[^=&;]*=(?!\$\{[A-Za-z_][A-Za-z0-9_]*\}(?:[&;]|$))", re.IGNORECASE
@@ -53,7 +54,7 @@ def resolve_connection(
     if authored is not None:
         return Connection(ref=ref, uri=_substituted(ref, authored, environment), origin=PROJECT_FILE)
     if ref in manifest_connections:
-        return Connection(ref=ref, uri=manifest_connections[ref], origin="manifest")
+        return Connection(ref=ref, uri=manifest_connections[ref], origin=MANIFEST_ORIGIN)
     raise ConnectionUnresolvedError(ref, f"connection '{ref}' is not set")
 
 

@@ -242,7 +242,7 @@ def _document_findings(
     document: Document, processes: tuple[AuthoredProcess, ...], connections: Mapping[str, str]
 ) -> Iterator[Problem]:
     names: set[str] = set()
-    used: set[str | None] = set()
+    used: set[str] = set()
     for process in processes:
         if process.name in names:
             finding = Finding(
@@ -253,7 +253,7 @@ def _document_findings(
             )
             yield process.problem(finding)
         names.add(process.name)
-        used |= {process.section.source.connection_ref, process.section.sink.connection_ref}
+        used |= set(connection_refs(process.section))
     for ref in connections:
         if ref not in used:
             finding = Finding(

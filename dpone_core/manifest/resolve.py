@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
-from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.kinds import ManifestKind
 from dpone_core.authoring.rules import hook_path, hook_sections, keeps_cursor, token_findings
 from dpone_core.authoring.validate import VALUE_INVALID, Finding, Path, closest
@@ -52,6 +51,7 @@ class Manifest:
     source_fingerprint: str
     semantic_fingerprint: str
     project_root: FilePath
+    directory: FilePath
     authored: tuple[AuthoredProcess, ...] = field(default=(), repr=False, compare=False)
 
     def problem_of(self, process: str, finding: Finding) -> Problem:
@@ -101,6 +101,7 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
         source_fingerprint=manifest_file.sha256,
         semantic_fingerprint=semantic_fingerprint(authored, configs),
         project_root=root,
+        directory=path.resolve().parent,
         authored=authored.processes,
     )
 
@@ -119,7 +120,7 @@ def _manifest_file(path: FilePath, root: FilePath, name: str) -> tuple[bytes, De
         code = error.code.replace("_SQL_FILE_", "_MANIFEST_").replace("_PROJECT_FILE_", "_MANIFEST_")
         code = "DPONE_YAML_TOO_LARGE" if code.endswith("TOO_LARGE") else code
         place = Position(file=name, line=1, column=1)
-        problem = Problem(code=code, message=f"manifest: {error.message}", position=place, fix=error.fix)
+        problem = Problem(code=code, message=f"manifest: {error.message}", position=place, fix="check the path")
         raise ManifestInvalidError((problem,)) from error
 
 
@@ -143,7 +144,7 @@ class _SqlFiles:
                 process, QUERY_PATH, query.sql, query.sql_file, DependencyKind.QUERY_SQL_FILE
             )
         for phase, index, hook in hook_sections(options.hooks):
-            if hook.type is HookType.SQL:
+            if hook.is_sql:
                 where = hook_path(phase, index)
                 texts[where] = self._text(process, where, hook.sql, hook.sql_file, DependencyKind.HOOK_SQL_FILE)
         return {where: text for where, text in texts.items() if text is not None}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpone_core.authoring.kinds import FRAGMENT_OF, BatchDocument, FlowProcess, FlowProcesses, ManifestKind
+from dpone_core.authoring.platform import PLATFORM_KIND, PlatformSection
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import QualitySection
 from dpone_core.authoring.section import Section
@@ -211,6 +212,27 @@ def schema_text(kind: ManifestKind) -> str:
     return json.dumps(schema_of(kind), ensure_ascii=False, indent=2) + "\n"
 
 
+def platform_schema() -> Schema:
+    """The platform file, whose structure needs nothing but its model."""
+    definitions = _definitions(PlatformSection)
+    body = {"$ref": _REF + PlatformSection.__name__}
+    head: Schema = {
+        "$schema": DIALECT,
+        "$id": f"https://dpone.dev/schemas/{PLATFORM_KIND}.json",
+        "title": PLATFORM_KIND,
+        "description": PlatformSection.__doc__,
+        "type": "object",
+    }
+    return head | body | {"$defs": {name: definitions[name] for name in sorted(_reachable(body, definitions))}}
+
+
+def written_schemas() -> dict[str, str]:
+    """File name -> text of every schema under schemas/."""
+    texts = {f"{kind.value}.json": schema_text(kind) for kind in ManifestKind}
+    platform = json.dumps(platform_schema(), ensure_ascii=False, indent=2) + "\n"
+    return texts | {f"{PLATFORM_KIND}.json": platform}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 1 means drift."""
     parser = argparse.ArgumentParser(prog="python -m dpone_core.manifest.schema", description=__doc__)
@@ -219,12 +241,12 @@ def main(arguments: list[str] | None = None) -> int:
     action.add_argument("--check", type=Path, metavar="DIRECTORY", nargs="?", const=Path("schemas"))
     chosen = parser.parse_args(arguments)
     drifted = 0
-    for kind in ManifestKind:
-        path = (chosen.write or chosen.check) / f"{kind.value}.json"
+    for name, text in written_schemas().items():
+        path = (chosen.write or chosen.check) / name
         if chosen.write is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(schema_text(kind), encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != schema_text(kind):
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
             sys.stdout.write(f"{path}: differs from the models; run with --write\n")
             drifted = 1
     return drifted

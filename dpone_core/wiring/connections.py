@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpone_core.evidence.redaction import Redactor, secrets_in_uri
-from dpone_core.manifest.connections import resolve_connection
+from dpone_core.manifest.connections import MANIFEST_ORIGIN, PROJECT_FILE, resolve_connection
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import LoadConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionResolver:
+    """Relative embedded paths stand where they are written: beside the manifest, in connections.yaml below the
+    project root, in the environment below the working directory."""
+
     environment: Mapping[str, str] = field(repr=False)
     project_root: Path
+    manifest_directory: Path
     redactor: Redactor
 
     def resolve(self, ref: str, config: LoadConfig) -> Connection:
@@ -27,4 +31,24 @@ class ConnectionResolver:
             manifest_connections=config.connections,
         )
         self.redactor.learn(secrets_in_uri(connection.uri))
+        bases = {MANIFEST_ORIGIN: self.manifest_directory, PROJECT_FILE: self.project_root}
+        base = bases.get(connection.origin)
+        return connection if base is None else anchored(connection, base)
+
+    def source_of(self, config: LoadConfig) -> Connection:
+        """A files source without connection reads relative to the manifest."""
+        if config.source.connection_ref is not None:
+            return self.resolve(config.source.connection_ref, config)
+        beside = Connection(ref="files", uri="file:///.", origin=MANIFEST_ORIGIN)
+        return anchored(beside, self.manifest_directory)
+
+    def sink_of(self, config: LoadConfig) -> Connection:
+        return self.resolve(config.sink.connection_ref or "", config)
+
+
+def anchored(connection: Connection, base: Path) -> Connection:
+    """An embedded URI with an absolute path; any other connection as it is."""
+    path = connection.uri.partition("://")[2].removeprefix("/")
+    if not connection.is_embedded or not path or path.startswith("/"):
         return connection
+    return replace(connection, uri=f"{connection.scheme}:///{base.resolve() / path}")

@@ -74,6 +74,29 @@ def open_sink(connector: ConnectorType, connection: Connection, lock: SinkLock) 
         yield ports
 
 
+def require_uri(connector: ConnectorType, connection: Connection) -> None:
+    """Raises ETLConfigurationError `connection_uri_invalid` for a URI this connector can never open; not echoed."""
+    schemes = {
+        ConnectorType.SQLITE: ("sqlite",),
+        ConnectorType.FILES: ("file",),
+        ConnectorType.CLICKHOUSE: ("chdb", "clickhouse", "clickhouses"),
+        ConnectorType.DUCKDB: ("duckdb",),
+    }[connector]
+    shown = " or ".join(f"{scheme}://" for scheme in schemes)
+    if connection.scheme not in schemes:
+        raise ETLConfigurationError(
+            f"connection '{connection.ref}' is not a {shown} URI, which {connector} needs",
+            code="connection_uri_invalid",
+            fix="correct where it is set",
+        )
+    if connection.is_embedded and not connection.uri.partition("://")[2].startswith("/"):
+        raise ETLConfigurationError(
+            f"connection '{connection.ref}' needs three slashes before a relative path and four before an absolute one",
+            code="connection_uri_invalid",
+            fix=f"write {connection.scheme}:///relative/path or {connection.scheme}:////absolute/path",
+        )
+
+
 def require_extra(connector: ConnectorType, connection: Connection | None) -> None:
     """Raises ExtraMissingError when a library this connection needs is not importable; imports nothing heavy."""
     needed = {

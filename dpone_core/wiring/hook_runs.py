@@ -154,7 +154,7 @@ def chosen_hooks(planned: PlannedProcess, phase: HookPhase, hook_id: str | None)
     if not found:
         known = ", ".join(hook.id for hook in hooks) or "none"
         raise ETLConfigurationError(
-            f"phase {phase} has no such hook; it has: {known}", code="DPONE_HOOK_UNKNOWN", fix="name one of them"
+            f"phase {phase} has no such hook; it has: {known}", code="DPONE_HOOK_UNKNOWN", fix="see `dpone hooks graph`"
         )
     return found
 

@@ -15,19 +15,21 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import AuditTrail, utc_text
 from dpone_core.invocation import RunInvocation
 from dpone_core.loading.context import LoadEnvironment
+from dpone_core.loading.extraction import whole_source
 from dpone_core.model.artifacts import ROLES, artifact_name
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StateType
+from dpone_core.planning.cursor_value import is_cursor_value
 from dpone_core.ports.session import SinkPorts
 from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
 from dpone_core.ports.state import SavedCursor
 from dpone_core.state.cursor import CursorStore, state_key
 from dpone_core.state.lease import LeaseStore
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import SinkLock, open_sink, require_extra
+from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra, require_uri
 from dpone_core.wiring.planned import PlannedProcess
 from dpone_core.wiring.runs import DEFAULT_LOCK_TIMEOUT_SECONDS, fresh_identity
 
@@ -56,7 +58,8 @@ class Operation:
     @contextmanager
     def leased(self, identity: LoadIdentity) -> Iterator[SinkPorts]:
         """The sink under the target's lease. Raises LoadInProgressError while a load is running."""
-        connection = self.resolver.resolve(self.config.sink.connection_ref or "", self.config)
+        connection = self.resolver.sink_of(self.config)
+        require_uri(self.config.sink.type, connection)
         require_extra(self.config.sink.type, connection)
         lock = SinkLock(timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS, holder=f"operator on {self.config.sink.table}")
         with open_sink(self.config.sink.type, connection, lock) as sink:
@@ -79,7 +82,7 @@ def show_state(operation: Operation) -> dict[str, object]:
     """The saved cursor, null where none was ever saved."""
     identity = fresh_identity(operation.invocation, operation.environment.clock, 1)
     with operation.leased(identity) as sink:
-        return _state_document(operation, _cursors(operation, sink).read(operation.config))
+        return _state_document(operation, "show", _cursors(operation, sink).read(operation.config))
 
 
 def set_state(operation: Operation, value: str, reason: str) -> dict[str, object]:
@@ -88,6 +91,7 @@ def set_state(operation: Operation, value: str, reason: str) -> dict[str, object
         raise ETLConfigurationError(
             f"a reason of 1 to {MAX_REASON_CHARACTERS} characters is required", code="DPONE_STATE_REASON_REQUIRED"
         )
+    _require_cursor_value(operation, value)
     identity = fresh_identity(operation.invocation, operation.environment.clock, 1)
     with operation.leased(identity) as sink:
         cursors = _cursors(operation, sink)
@@ -95,7 +99,7 @@ def set_state(operation: Operation, value: str, reason: str) -> dict[str, object
         _record_change(operation, identity, before, value, reason, "requested")
         cursors.advance(operation.config, identity, before, value, operation.environment.clock.utc_now())
         _record_change(operation, identity, before, value, reason, "applied")
-        return _state_document(operation, cursors.read(operation.config))
+        return _state_document(operation, "set", cursors.read(operation.config))
 
 
 def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, object]:
@@ -106,6 +110,12 @@ def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, o
         present = {leftover.table for leftover in sink.target.leftovers(target.table, target.staging_schema)}
         names = {table.name for table in present}
         loads = _loads_of(operation, sink, run_id)
+        if not loads:
+            raise ETLConfigurationError(
+                "the audit table of this process knows no load of that run id",
+                code="DPONE_RUN_UNKNOWN",
+                fix="read run ids from the load records or `dpone report`",
+            )
         doomed = {load: _names_of(operation, load) & names for load in loads}
         if not dry_run:
             for load, objects in doomed.items():
@@ -130,6 +140,24 @@ def _remove(sink: SinkPorts, handle: StagedHandle) -> None:
         sink.legacy.discard(handle.request)
 
 
+def _require_cursor_value(operation: Operation, value: str) -> None:
+    """Asks the source what its cursor column is; a value that can never be compared with it is refused."""
+    config = operation.config
+    incremental = config.source.incremental
+    if incremental is None:
+        raise ETLConfigurationError("this process has no cursor", code="DPONE_STATE_NOT_KEPT")
+    with open_source(config.source.type, operation.resolver.source_of(config)) as source:
+        schema = source.source.describe(whole_source(config, operation.invocation.token_values))
+    column = schema.find(incremental.cursor_column)
+    if column is None or not is_cursor_value(value, column.type.kind):
+        expected = column.type if column is not None else "a column of the source"
+        raise ETLConfigurationError(
+            f"the value does not fit cursor column '{incremental.cursor_column}', which is {expected}",
+            code="DPONE_STATE_VALUE_INVALID",
+            fix="write integers as digits, dates and times in ISO 8601",
+        )
+
+
 def _cursors(operation: Operation, sink: SinkPorts) -> CursorStore:
     if operation.config.state is not StateType.SINK or sink.control is None:
         raise ETLConfigurationError(
@@ -138,9 +166,9 @@ def _cursors(operation: Operation, sink: SinkPorts) -> CursorStore:
     return CursorStore(control=sink.control, schema=operation.config.sink.governance.state_schema)
 
 
-def _state_document(operation: Operation, saved: SavedCursor | None) -> dict[str, object]:
+def _state_document(operation: Operation, done: str, saved: SavedCursor | None) -> dict[str, object]:
     return {
-        "operation": "show",
+        "operation": done,
         "backend": operation.plan.target.type.value,
         "state_type": operation.config.state.value,
         "identity": state_key(operation.config),

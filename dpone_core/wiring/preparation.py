@@ -21,7 +21,7 @@ from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import require_extra, require_hash_engine
+from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_uri
 from dpone_core.wiring.planned import PlannedProcess
 
 STEP_RECEIPTS_ENV: Final = "DPONE_STEP_RECEIPTS"
@@ -30,10 +30,10 @@ _MAX_RECEIPTS_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedProcess:
-    """Ready to run. `source` is None for files without a base."""
+    """Ready to run."""
 
     planned: PlannedProcess
-    source: Connection | None
+    source: Connection
     sink: Connection
     hook_receipts: Mapping[str, StepReceipt] | None
 
@@ -46,10 +46,10 @@ def prepare_process(
 ) -> PreparedProcess:
     """Resolves connections, checks drivers and interval tokens; opens nothing."""
     config = planned.config
-    source = resolver.resolve(config.source.connection_ref, config) if config.source.connection_ref else None
-    sink = resolver.resolve(config.sink.connection_ref or "", config)
-    require_extra(config.source.type, source)
-    require_extra(config.sink.type, sink)
+    source, sink = resolver.source_of(config), resolver.sink_of(config)
+    for connector, connection in ((config.source.type, source), (config.sink.type, sink)):
+        require_uri(connector, connection)
+        require_extra(connector, connection)
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
     require_tokens(config, invocation.token_values)

@@ -102,8 +102,8 @@ def _attempts(
         repeatable = outcome.retry is not None and outcome.retry.allows_automatic_retry and not interrupted
         if outcome.passed or not repeatable or number > retry.retry_attempts:
             return attempt, number
-        environment.progress.phase("backoff")
         try:
+            environment.progress.phase("backoff")
             retry.sleep(retry.backoff_seconds)
         except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
             return AttemptResult(

@@ -24,7 +24,7 @@ class SessionOpener:
 
     config: LoadConfig
     plan: LoadPlan
-    source: Connection | None
+    source: Connection
     sink: Connection
     lock_timeout_seconds: float
 

@@ -1,0 +1,69 @@
+"""A run for a terminal: the verdict, the rows, and after a failure what is true and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpone_core.cli.console import problem_lines
+from dpone_core.evidence.outcome import LoadOutcome, RunReport
+from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.model.load_plan import LoadPlan
+
+
+def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None) -> str:
+    outcome = report.outcome
+    if outcome is None:
+        return _refused(report)
+    counts = outcome.gate_counts
+    lines = [
+        f"{'succeeded' if outcome.passed else 'failed':9} {report.facts.process}  run {report.facts.run_id}",
+        f"  rows      {_rows(outcome)}",
+        f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned",
+        *(f"  gate      {line}" for line in _unpassed_gates(outcome)),
+    ]
+    if plan is not None and plan.source.incremental is not None:
+        cursor = plan.source.incremental.cursor_column
+        lines.append(
+            f"  window    saved <= {cursor} < newest seen at the start; the newest value waits for the next run"
+        )
+    if outcome.failure is not None:
+        lines.append(f"  error     {outcome.failure.line}")
+        lines += [f"  recovery  {sentence}" for sentence in recovery_advice(outcome)]
+    lines += [f"  warning   {warning}" for warning in outcome.warnings]
+    if evidence_path is not None:
+        lines.append(f"  evidence  {evidence_path}")
+    return "\n".join(lines)
+
+
+def _refused(report: RunReport) -> str:
+    """Every problem with its place, or the one sentence of a refusal that is not about the manifest."""
+    assert report.refusal is not None  # neither refused nor executed cannot exist
+    lines = [f"refused   {report.facts.manifest}"]
+    if not report.problems:
+        fix = [f"    fix: {report.refusal.fix}"] if report.refusal.fix else []
+        return "\n".join([*lines, f"  {report.refusal.line}", *fix])
+    return "\n".join([*lines, *(f"  {line}" for line in problem_lines(report.problems))])
+
+
+def _rows(outcome: LoadOutcome) -> str:
+    """Counters that are known; what was never counted is not mentioned."""
+    result = outcome.result
+    known = (
+        ("extracted", result.extracted_rows),
+        ("staged", result.staged_rows),
+        ("inserted", result.inserted_rows),
+        ("target", result.final_rows),
+    )
+    return ", ".join(f"{name} {rows:,}" for name, rows in known if rows is not None) or "none counted"
+
+
+def _unpassed_gates(outcome: LoadOutcome) -> list[str]:
+    """`target_min_rows failed: row_count 2, threshold 100, side target`, one line per gate that did not pass."""
+    results = (outcome.quality_gates or {}).get("results")
+    lines = []
+    for result in results if isinstance(results, Sequence) else ():
+        if result["status"] != "passed":
+            metrics = result["metrics"] if isinstance(result["metrics"], Mapping) else {}
+            numbers = ", ".join(f"{name} {value}" for name, value in metrics.items())
+            lines.append(f"{result['gate_id']} {result['status']}" + (f": {numbers}" if numbers else ""))
+    return lines
