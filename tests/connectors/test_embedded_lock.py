@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from dpone_core.errors import ConnectorError
+from dpone_core.connectors._sql.embedded import exclusive_lock
+from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.load_config import TableName
 from tests.connectors.sessions import connection, duckdb_sink, embedded_clickhouse
 
@@ -100,3 +102,71 @@ def test_an_unclear_uri_is_refused_without_being_shown(uri: str) -> None:
         pass
     assert raised.value.code == "connection_uri_invalid"
     assert uri not in str(raised.value)
+
+
+LOAD_HOLD = """
+import sys
+
+from contextlib import contextmanager
+from dpone_core.connectors._sql.embedded import exclusive_lock
+with exclusive_lock(sys.argv[1], timeout_seconds=0, holder="run r1", target=sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def loading(path: Path, target: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOAD_HOLD, str(path), target],
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_load_of_the_same_target_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "warehouse"
+    with loading(path, "raw.orders") as process:
+        started = time.monotonic()
+        with pytest.raises(LoadInProgressError) as raised:
+            acquire(path, 3600.0, "raw.orders")
+        assert time.monotonic() - started < 60
+        assert raised.value.code == "load_in_progress"
+        assert f"process {process.pid} (run r1)" in str(raised.value)
+
+
+@pytest.mark.parametrize("target", ["raw.customers", None])
+def test_another_target_waits_and_then_names_the_holder(tmp_path: Path, target: str | None) -> None:
+    path = tmp_path / "warehouse"
+    with loading(path, "raw.orders") as process:
+        with pytest.raises(ConnectorError) as raised:
+            acquire(path, 0.2, target)
+        assert raised.value.code == "embedded_directory_locked"
+        assert f"process {process.pid} (run r1)" in str(raised.value)
+
+
+def test_a_dead_holder_s_claim_refuses_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "warehouse"
+    with loading(path, "raw.orders") as process:
+        process.kill()
+        process.wait()
+    acquire(path, 0.0, "raw.orders")
+
+
+def test_a_claim_that_cannot_be_read_refuses_nobody_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "warehouse"
+    for claim in ("", "nonsense", "[]", '{"pid": 1}'):
+        with loading(path, "raw.orders"):
+            Path(f"{path}.dpone-lock").write_text(claim)
+            with pytest.raises(ConnectorError, match="another process"):
+                acquire(path, 0.0, "raw.orders")
+
+
+def acquire(path: Path, timeout_seconds: float, target: str | None) -> None:
+    with exclusive_lock(str(path), timeout_seconds=timeout_seconds, holder="run r2", target=target):
+        pass

@@ -1,7 +1,7 @@
 """CSV: UTF-8, comma, one header line, every line ended by a line feed.
 
-NULL is `\\N` without quotes and nothing else; text and names are always quoted, so an empty text is `""` and the text
-`\\N` is `"\\N"`. Every other kind is never quoted.
+NULL is `\\N` without quotes and nothing else; text, bytes and names are always quoted, so an empty text is `""` and the
+text `\\N` is `"\\N"`. Every other kind is never quoted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dpone_core.model.table_schema import ColumnKind, TableSchema
 from .text_values import spelled, values_of
 
 NULL_TOKEN: Final = "\\N"
+_QUOTED: Final = frozenset({ColumnKind.STRING, ColumnKind.BINARY})
 
 
 def header(schema: TableSchema) -> bytes:
@@ -31,7 +32,7 @@ def lines_of(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
     fields = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
         text = spelled(values, column)
-        if column.type.kind is ColumnKind.STRING:
+        if column.type.kind in _QUOTED:
             doubled = pc.replace_substring(text, '"', '""')
             text = pc.binary_join_element_wise(pa.scalar('"'), doubled, pa.scalar('"'), "")
         fields.append(pc.fill_null(text, NULL_TOKEN))

@@ -55,7 +55,8 @@ def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
         raise ConnectorError("files have neither keys nor partitions nor a cluster", code="physical_design_mismatch")
     with translated_errors("the target directory cannot be listed", "sink_unreachable"):
         foreign, parts, known = target.has_foreign_files(), target.parts(), target.describe()
-        writable = os.access(next(path for path in (target.path, *target.path.parents) if path.exists()), os.W_OK)
+        nearest = next(path for path in (target.path, *target.path.parents) if path.exists())
+        writable = nearest.is_dir() and os.access(nearest, os.W_OK)
     if foreign or (known is None and parts):
         raise ConnectorError(
             "the target directory holds files that dpone did not write",
