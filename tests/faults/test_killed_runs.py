@@ -170,6 +170,7 @@ def test_two_writers_of_one_target_are_one_writer_and_one_refusal(project: Proje
 CLICKHOUSE = {"sink__type": "clickhouse", "sink__connection_ref": "house"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["finalize", "post_hook"])
 def test_embedded_clickhouse_survives_a_killed_run(project: Project, phase: str) -> None:
     post = {"id": "tidy", "type": "sql", "sql": "UPDATE orders SET name = name", "mutates_source": True}

@@ -74,7 +74,12 @@ REFUSED: dict[str, tuple[dict[str, object] | str | None, tuple[str, ...], dict[s
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+QUICK = ("no such option", "not a manifest", "a missing connection", "a token without value", "half a pack")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in REFUSED]
+)
 def test_what_can_be_refused_is_refused_with_exit_2_and_leaves_nothing_but_the_receipt(
     project: Project, case: str
 ) -> None:

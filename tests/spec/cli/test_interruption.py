@@ -65,6 +65,7 @@ def test_a_signal_while_rows_flow_leaves_the_old_target_no_staging_and_a_receipt
     ]
 
 
+@pytest.mark.slow
 def test_an_interruption_is_not_retried(project: Project) -> None:
     arguments = ("m.yaml", "--format", "json", "--retry-attempts", "3")
     process = started(project, *arguments)
@@ -92,6 +93,7 @@ def test_an_interruption_ends_the_run_set_also_with_keep_going(project: Project)
     assert [run["process"] for run in finished.document["runs"]] == ["one"]
 
 
+@pytest.mark.slow
 def test_a_signal_between_two_attempts_keeps_the_truth_of_the_last_one(project: Project) -> None:
     project.written(flow(source__table={"name": "nobody_made_this"}))
     arguments = ("m.yaml", "--format", "json", "--retry-attempts", "1", "--retry-backoff-seconds", "600")
@@ -103,6 +105,7 @@ def test_a_signal_between_two_attempts_keeps_the_truth_of_the_last_one(project: 
     assert list(project.root.rglob("run.json"))
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_can_be_repeated(project: Project) -> None:
     arguments = ("m.yaml", "--run-id", "r1")
     process = started(project, *arguments)

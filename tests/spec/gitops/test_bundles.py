@@ -118,7 +118,10 @@ def another_manifest(project: Project) -> None:
     project.written(changed)
 
 
-@pytest.mark.parametrize("tamper", [tampered_sql, one_byte_more, another_manifest])
+@pytest.mark.parametrize(
+    "tamper",
+    [tampered_sql, *(pytest.param(other, marks=pytest.mark.slow) for other in (one_byte_more, another_manifest))],
+)
 def test_every_step_refuses_a_bundle_that_is_not_the_reviewed_one(project: Project, tamper: Any) -> None:
     reference = bound(project)
     tamper(project)
@@ -224,6 +227,7 @@ def test_the_load_takes_the_receipt_and_does_not_run_the_hook_again(project: Pro
     assert step["details_json"]["evidence"] == "verified_receipt"
 
 
+@pytest.mark.slow
 def test_a_receipt_that_is_not_this_steps_is_refused_and_the_hook_is_never_run_inline(project: Project) -> None:
     good = hook_receipt(project)
     before = sorted(project.files())
@@ -249,6 +253,12 @@ def test_a_receipt_that_is_not_this_steps_is_refused_and_the_hook_is_never_run_i
     receipt = hook_receipt(project, **failed)
     finished = load(project, {"pre_hook_refresh": receipt}, DPONE_DAG_RUN_ID="failing")
     assert (finished.exit_code, finished.code) == (2, "DPONE_RECEIPT_NOT_SUCCEEDED")
+
+
+def test_a_missing_receipt_is_refused_and_the_hook_is_not_run(project: Project) -> None:
+    finished = load(project, None)
+    assert (finished.exit_code, finished.code) == (2, "DPONE_RECEIPT_REQUIRED")
+    assert not (project.root / "dwh.duckdb").exists()
 
 
 def test_inline_is_the_default_and_runs_every_hook(project: Project) -> None:
