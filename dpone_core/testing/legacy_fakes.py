@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dpone_core.errors import CommitOutcomeUnknownError
 from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.legacy import LegacyLoadResult
@@ -77,14 +78,9 @@ def legacy_ports(warehouse: MemoryWarehouse) -> SinkPorts:
     return replace(warehouse.ports(), staged=None, staged_rows=None, statements=None, legacy=MemoryLegacy(warehouse))
 
 
-def legacy_rows(warehouse: MemoryWarehouse, request_target: object) -> list[Row]:
+def legacy_rows(warehouse: MemoryWarehouse, table: TableName) -> list[Row]:
     """Rows of a legacy target as a reader sees them."""
-    return [
-        {name: value for name, value in row.items() if name != _OWNER}
-        for table, content in warehouse.tables.items()
-        if table == request_target
-        for row in content.rows
-    ]
+    return [{name: value for name, value in row.items() if name != _OWNER} for row in warehouse.tables[table].rows]
 
 
 def _owner(identity: LoadIdentity) -> str:

@@ -6,7 +6,7 @@ There is no staging dataset: what readers see is this load's own files, and the 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
-from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
+from dpone_core.model.table_schema import ColumnKind, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.legacy import LegacyLoadResult
 from dpone_core.ports.sink import StageRequest
@@ -47,7 +47,8 @@ class FilesLoad:
             try:
                 schema = self._write(request, target, batches)
             except BaseException as error:
-                target.discard_unpublished(request.identity)
+                with suppress(ConnectorError):  # what cannot be removed now shows up as a leftover
+                    target.discard_unpublished(request.identity)
                 if isinstance(error, OSError | pa.ArrowException):
                     raise foreign_error(error, "the file system refused a data file", "sink_unreachable") from error
                 raise
@@ -80,6 +81,7 @@ class FilesLoad:
         stored = _stored(request, target)
         same_kind_only(request.schema, stored)
         rows = _LineagedRows(request, stored)
+        _refuse_undescribed(rows.schema, request, target)
         hidden = target.unpublished(request.identity)
         target.discard_unpublished(request.identity)
         create_directory(hidden)
@@ -106,7 +108,8 @@ class FilesLoad:
             schema=schema if known is None or refreshes else known.schema,
             refreshing=load_hash(target.table, request.identity) if refreshes else None,
         )
-        target.write_description(written)
+        if written != known:
+            target.write_description(written)
         fresh = sorted(hidden.iterdir())
         names = {path.name for path in fresh}
         for path in fresh:
@@ -164,13 +167,17 @@ def _stored(request: StageRequest, target: TargetDirectory) -> TableSchema:
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:
         return request.schema
-    columns: list[Column] = []
-    for name in request.schema.names:
-        column = known.schema.find(name)
-        if column is None:
+    return TableSchema(columns=tuple(known.schema.find(c.name) or c for c in request.schema.columns))
+
+
+def _refuse_undescribed(schema: TableSchema, request: StageRequest, target: TargetDirectory) -> None:
+    """A column that the description lacks would be in the files and in no reading of the target."""
+    known = target.describe()
+    if known is None or request.strategy is StrategyMode.FULL_REFRESH:
+        return
+    for name in schema.names:
+        if known.schema.find(name) is None:
             raise ConnectorError(f"the target has no column {name!r}", code="physical_design_mismatch")
-        columns.append(column)
-    return TableSchema(columns=tuple(columns))
 
 
 def _chunks(batches: Iterator[pa.RecordBatch], limit_rows: int) -> Iterator[Iterator[pa.RecordBatch]]:
