@@ -31,6 +31,7 @@ from .builders import arrow_schema, batch_of
 from .reference import row_id_of
 
 Row = dict[str, object]
+MAX_BATCH_ROWS: Final = 65_536
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -161,7 +162,11 @@ class MemoryStagedRows:
 
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
         self._warehouse.journal.write("sink.read_back")
-        yield batch_of(handle.payload_schema, self._warehouse.tables[handle.table].rows)
+        staged = self._warehouse.tables.get(handle.table)
+        if staged is None or len(staged.rows) != handle.staged_rows:
+            raise ConnectorError("staged rows are missing", code="staged_rows_unreadable")
+        for start in range(0, len(staged.rows), MAX_BATCH_ROWS):
+            yield batch_of(handle.payload_schema, staged.rows[start : start + MAX_BATCH_ROWS])
 
 
 class MemoryTarget:

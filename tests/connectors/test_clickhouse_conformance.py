@@ -8,6 +8,7 @@ import pytest
 
 from dpone_core.testing.port_conformance import ControlTablesConformance, SinkProbeConformance, SinkStatementConformance
 from dpone_core.testing.sink_conformance import OpenSink, StagedSinkConformance
+from dpone_core.testing.staged_rows_conformance import StagedRowsConformance
 from tests.connectors.sessions import embedded_clickhouse
 
 
@@ -18,6 +19,10 @@ def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSink]:
 
 
 class TestStaging(StagedSinkConformance):
+    pass
+
+
+class TestStagedRows(StagedRowsConformance):
     pass
 
 

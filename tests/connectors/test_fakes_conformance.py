@@ -10,6 +10,7 @@ from dpone_core.testing.builders import ORDERS, orders, stage_request
 from dpone_core.testing.fakes import FixedClock, MemorySource, MemoryWarehouse
 from dpone_core.testing.port_conformance import ControlTablesConformance, SinkProbeConformance
 from dpone_core.testing.sink_conformance import OpenSink, StagedSinkConformance
+from dpone_core.testing.staged_rows_conformance import StagedRowsConformance
 from tests.connectors.sessions import memory_sink
 
 
@@ -19,6 +20,10 @@ def sink() -> OpenSink:
 
 
 class TestStaging(StagedSinkConformance):
+    pass
+
+
+class TestStagedRows(StagedRowsConformance):
     pass
 
 

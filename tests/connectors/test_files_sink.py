@@ -6,6 +6,9 @@ Design section 7 "The legacy path is real"; cases C39 (one NULL token in CSV) an
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
@@ -271,6 +274,42 @@ def test_a_dead_load_is_a_leftover_that_no_reader_sees(tmp_path: Path) -> None:
     assert ports.legacy is not None
     ports.legacy.discard(request_for("dead"))
     assert ports.target.leftovers(TABLE, None) == ()
+
+
+ENDLESS = """
+import itertools, sys
+from pathlib import Path
+from dpone_core.connectors.files.writing import FilesLoad
+from dpone_core.testing.builders import orders
+from tests.connectors.test_files_sink import APPEND, request_for
+def endless():
+    for number in itertools.count():
+        yield orders(*range(1000))
+        if number == 5:
+            print("writing", flush=True)
+FilesLoad(Path(sys.argv[1]), max_file_rows=1000).load(request_for("dead", strategy=APPEND), endless())
+"""
+
+
+def test_a_killed_writer_leaves_the_target_and_a_visible_leftover(tmp_path: Path) -> None:
+    request = request_for()
+    FilesLoad(tmp_path).load(request, iter([orders(1, 2)]))
+    before = visible(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "writing\n"
+        process.kill()
+        process.wait()
+    assert visible(tmp_path) == before and read_ids(tmp_path, request) == [1, 2]
+    ports = ports_of(tmp_path)
+    assert [left.role for left in ports.target.leftovers(TABLE, None)] == ["stg"]
+    assert ports.legacy is not None and not ports.legacy.has_rows(request_for("dead"))
+    FilesLoad(tmp_path).load(request_for("L2", strategy=APPEND), iter([orders(3)]))
+    assert len(visible(tmp_path)) == len(before) + 1
 
 
 def test_a_damaged_file_is_an_error_of_reading_back(tmp_path: Path) -> None:

@@ -19,8 +19,6 @@ import pytest
 
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors.clickhouse.staged_rows import ClickHouseStagedRows
-from dpone_core.connectors.duckdb.staged_rows import DuckDbStagedRows
-from dpone_core.errors import ConnectorError
 from dpone_core.loading.typed_hash import TypedHash
 from dpone_core.model.load_config import PhysicalDesign
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
@@ -154,41 +152,6 @@ def test_clickhouse_pages_by_part_and_never_asks_for_more(
     assert sum(pages) == sum(batch.num_rows for batch in batches) == 200_000
     assert max(pages) <= 65_536 and len(pages) >= 4
     clickhouse.staged.cleanup(handle)
-
-
-def test_duckdb_streams_in_bounded_batches(duckdb: OpenSink) -> None:
-    rows = duckdb.ports.staged_rows
-    assert isinstance(rows, DuckDbStagedRows)
-    handle = duckdb.staged.stage(stage_request(fresh_table()), iter([orders(*range(200_000))]))
-    sizes = [batch.num_rows for batch in rows.read_back(handle)]
-    assert sum(sizes) == 200_000 and max(sizes) <= 65_536
-    duckdb.staged.cleanup(handle)
-
-
-@pytest.mark.parametrize("name", ["clickhouse", "duckdb"])
-def test_a_count_that_falls_short_claims_nothing(name: str, request: pytest.FixtureRequest) -> None:
-    sink: OpenSink = request.getfixturevalue(name)
-    rows = sink.ports.staged_rows
-    assert rows is not None
-    handle = sink.staged.stage(stage_request(fresh_table()), iter([orders(1, 2)]))
-    with pytest.raises(ConnectorError) as raised:
-        list(rows.read_back(replace(handle, staged_rows=3)))
-    assert raised.value.code == "staged_rows_unreadable"
-    sink.staged.cleanup(handle)
-    with pytest.raises(ConnectorError):
-        list(rows.read_back(handle))
-
-
-@pytest.mark.parametrize("name", ["clickhouse", "duckdb"])
-def test_lineage_columns_are_not_read_back(name: str, request: pytest.FixtureRequest) -> None:
-    sink: OpenSink = request.getfixturevalue(name)
-    rows = sink.ports.staged_rows
-    assert rows is not None
-    lineage = LineageColumns(constants={"__dpone__load_id": "L1"})
-    handle = sink.staged.stage(stage_request(fresh_table(), lineage=lineage), iter([orders(1)]))
-    (batch,) = rows.read_back(handle)
-    assert batch.schema.names == ["id", "name", "amount"]
-    sink.staged.cleanup(handle)
 
 
 @pytest.mark.parametrize("name", ["clickhouse", "duckdb"])
