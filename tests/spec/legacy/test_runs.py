@@ -6,6 +6,7 @@ Design section 7 "The legacy path is real"; S0 "Legacy/non-staged load"; S1 "leg
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -95,6 +96,8 @@ def test_a_blocking_gate_says_post_commit_with_real_counters_in_json(tmp_path: P
         "source_state": "not_advanced",
         "retry_classification": "retry_may_repeat_target_mutation",
     }
+    metrics = result["details"]["reconciliation_metrics"]
+    assert metrics["governance_finalization"] == "legacy_post_finalize"
     assert finished.receipt is not None and finished.receipt["staged_rows"] is None
     assert len(parts(project)) == 1
 
@@ -137,17 +140,11 @@ def test_a_gate_that_hashes_is_refused_without_the_hashing_engine(tmp_path: Path
     project = lake(tmp_path)
     blocker = "import sys; sys.modules['duckdb'] = None; sys.argv[0] = 'dpone'; from dpone_core.cli.main import main; "
     project.written(files_flow("csv", quality={"gates": [{"type": "typed_hash_reconciliation"}]}))
-    launcher = (project_python(), "-c", blocker + "sys.exit(main(sys.argv[1:]))")
+    launcher = (sys.executable, "-c", blocker + "sys.exit(main(sys.argv[1:]))")
     finished = project.dpone("run", "m.yaml", "--format", "json", launcher=launcher)
     assert finished.exit_code == 2
     assert "DPONE_EXTRA_MISSING" in finished.stdout + finished.stderr
     assert not (tmp_path / "lake").exists()
-
-
-def project_python() -> str:
-    import sys
-
-    return sys.executable
 
 
 def test_decimals_of_another_engine_arrive_exactly(tmp_path: Path) -> None:

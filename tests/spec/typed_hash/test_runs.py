@@ -36,7 +36,7 @@ def test_full_and_sample_pass_when_every_value_arrived(tmp_path: Path, sink: str
     project.written(flow(sink__type=sink, sink__strategy=KEYED, quality={"gates": [FULL, SAMPLE]}))
     finished = project.run()
     assert finished.exit_code == 0
-    judged = results(finished.result["quality_gates"])
+    judged = results(finished.result["details"]["reconciliation_metrics"]["quality_gates"])
     assert {gate["status"] for gate in judged.values()} == {"passed"}
     full, sample = judged["full"]["metrics"], judged["sample"]["metrics"]
     assert full["source_hash"] == full["target_hash"] != sample["source_hash"] == sample["target_hash"]
@@ -62,7 +62,7 @@ class ChangesACell(MemoryStaging):
 
 
 def attempt_with(directory: Path, gate: dict[str, object], staging: type[MemoryStaging] = MemoryStaging) -> Attempt:
-    attempt = Attempt(manifest=flow(sink__strategy=KEYED, quality={"gates": [gate]}), directory=directory)
+    attempt = Attempt(manifest=flow(quality={"gates": [gate]}), directory=directory)
     attempt.sink = replace(attempt.warehouse.ports(), staged=staging(attempt.warehouse))
     return attempt
 
