@@ -1,6 +1,8 @@
 """`source.options.hooks`: typed actions around the load (S1 "Hook API"). An unknown key below a hook is an error.
 
-Not here: cycles (`planning.hooks`) and the mutating-SQL guard (`planning.sql_guard`).
+Types `sql`, `marker` and `webhook` are built in; any other name belongs to a provider that is looked up when a manifest
+asks for it (`wiring.hook_providers`). Not here: cycles (`planning.hooks`) and the mutating-SQL guard
+(`planning.sql_guard`).
 """
 
 from __future__ import annotations
@@ -10,24 +12,49 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from dpone_core.authoring.names import Text, UniqueTexts
-from dpone_core.authoring.patterns import HOOK_ID_PATTERN
+from dpone_core.authoring.names import ConnectionRef, Text, UniqueTexts
+from dpone_core.authoring.patterns import HOOK_ID_PATTERN, HOOK_TYPE_PATTERN
 from dpone_core.authoring.section import Section
+from dpone_core.model.hook import HookOption, HookTraits, ScalarKind
 from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKind, HookRetryPolicy
 
 HookId = Annotated[str, Field(pattern=HOOK_ID_PATTERN)]
-
-SQL_EXACTLY_ONE: Final[dict[str, JsonValue]] = {
-    "oneOf": [{"required": ["sql"]}, {"required": ["sql_file"]}],
-}
+HookTypeName = Annotated[str, Field(pattern=HOOK_TYPE_PATTERN, examples=["sql", "marker", "webhook"])]
+OptionValue = Annotated[str, Field(max_length=1024)] | int | bool
 
 
 class HookType(StrEnum):
-    """How a hook acts; providers register further types."""
+    """The built-in types."""
 
     SQL = "sql"
     MARKER = "marker"
     WEBHOOK = "webhook"
+
+
+SQL_ONLY: Final = ("sql", "sql_file", "connector", "autocommit")
+PROVIDER_ONLY: Final = ("connection_ref", "options")
+NOTIFIERS: Final = (
+    HookTraits(type=HookType.MARKER, results={"size_bytes": ScalarKind.INTEGER}),
+    HookTraits(
+        type=HookType.WEBHOOK,
+        options=(HookOption(name="timeout_seconds", kind=ScalarKind.INTEGER, minimum=1, maximum=60),),
+        results={"http_status": ScalarKind.INTEGER},
+        needs_connection=True,
+    ),
+)
+"""Built-in types of kind notification."""
+
+
+def _given(*names: str) -> list[JsonValue]:
+    return [{"required": [name]} for name in names]
+
+
+SQL_EXACTLY_ONE: Final[dict[str, JsonValue]] = {"oneOf": _given("sql", "sql_file")}
+_SQL_RULES: Final[dict[str, JsonValue]] = {**SQL_EXACTLY_ONE, "not": {"anyOf": _given(*PROVIDER_ONLY)}}
+_OTHER_RULES: Final[dict[str, JsonValue]] = {
+    "not": {"anyOf": _given(*SQL_ONLY)},
+    "properties": {"kind": {"enum": ["notification", "custom"]}},
+}
 
 
 class HookLineageSection(Section):
@@ -54,8 +81,8 @@ class HookSection(Section):
     model_config = ConfigDict(
         json_schema_extra={
             "if": {"properties": {"type": {"const": "sql"}}},
-            "then": SQL_EXACTLY_ONE,
-            "else": {"not": {"anyOf": [{"required": ["sql"]}, {"required": ["sql_file"]}]}},
+            "then": _SQL_RULES,
+            "else": _OTHER_RULES,
         }
     )
 
@@ -63,10 +90,14 @@ class HookSection(Section):
     """Name of the hook, unique in its phase."""
     kind: HookKind = HookKind.CUSTOM
     """What the hook is for."""
-    type: HookType = HookType.SQL
-    """How the hook acts."""
+    type: HookTypeName = HookType.SQL.value
+    """How the hook acts: `sql`, `marker`, `webhook`, or a type that an installed provider registers."""
     connector: HookConnector = HookConnector.SOURCE
     """Which side's connection executes the SQL."""
+    connection_ref: ConnectionRef | None = None
+    """Connection of a type other than sql: where a webhook posts to."""
+    options: dict[str, OptionValue] = Field(default_factory=dict)
+    """Options that the type declares: text, integers, true or false."""
     sql: Text | None = None
     """Short SQL text; use `sql_file` for longer bodies."""
     sql_file: Text | None = None
@@ -83,6 +114,10 @@ class HookSection(Section):
     """Datasets the hook reads and writes."""
     execution: HookExecutionSection = HookExecutionSection()
     """Where the hook runs."""
+
+    @property
+    def is_sql(self) -> bool:
+        return self.type == HookType.SQL
 
     @property
     def effective_retry_policy(self) -> HookRetryPolicy:

@@ -6,28 +6,32 @@ They run on a process whose fields are valid. Not here: cycles and SQL (`plannin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from dpone_core.authoring.hooks import HookSection, HooksSection, HookType
+from dpone_core.authoring.hooks import NOTIFIERS, PROVIDER_ONLY, SQL_ONLY, HookSection, HooksSection
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import TypedHashGate
 from dpone_core.authoring.validate import (
     CONFLICT,
     MISSING_FIELD,
+    UNKNOWN_FIELD,
     UNKNOWN_VALUE,
     VALUE_INVALID,
+    WRONG_TYPE,
     Finding,
     Path,
     PathPart,
     closest,
 )
 from dpone_core.model.connector import ConnectorType
+from dpone_core.model.hook import HookOption, HookScalar, HookTraits
 from dpone_core.model.load_config import RowIdentityMode
 from dpone_core.model.sql import INTERVAL_TOKENS, SqlText
 from dpone_core.model.vocabulary import (
     FinalizationPhase,
     HashMode,
     HookConnector,
+    HookKind,
     HookPhase,
     LineagePreset,
     StateType,
@@ -87,6 +91,12 @@ def hook_sections(hooks: HooksSection) -> Iterator[tuple[HookPhase, int, HookSec
 def hook_path(phase: HookPhase, index: int) -> Path:
     """Path of a hook in its process."""
     return (*_OPTIONS, "hooks", phase.value, index)
+
+
+def connection_refs(process: ProcessSection) -> Iterator[str]:
+    """Every connection the process names: source, sink, hooks."""
+    hooks = (hook.connection_ref for _, _, hook in hook_sections(process.source.options.hooks))
+    yield from (ref for ref in (process.source.connection_ref, process.sink.connection_ref, *hooks) if ref is not None)
 
 
 def _conflict(message: str, fix: str, *path: PathPart) -> Finding:
@@ -163,17 +173,72 @@ def _hook_findings(process: ProcessSection) -> Iterator[Finding]:
 
 
 def _hook_action_findings(process: ProcessSection, hook: HookSection, path: Path) -> Iterator[Finding]:
-    if hook.type is not HookType.SQL:
-        for name, given in (("sql", hook.sql), ("sql_file", hook.sql_file)):
-            if given is not None:
-                yield _conflict(f"'{name}' has no effect on this hook type", "use type sql", *path, name)
+    if not hook.is_sql:
+        yield from _provider_findings(hook, path)
         return
     yield from _sql_findings(hook.sql, hook.sql_file, path)
+    for name in PROVIDER_ONLY:
+        if name in hook.model_fields_set:
+            yield _conflict(f"'{name}' has no effect on type sql", "remove it, or choose another type", *path, name)
     if hook.sql is not None:
         yield from token_findings(SqlText(text=hook.sql), (*path, "sql"), with_cursor=False)
+    if hook.kind is HookKind.DATA_QUALITY_PROBE and hook.mutates_source:
+        yield _conflict("a probe reads only", "remove it, or choose another kind", *path, "mutates_source")
     side = process.source.type if hook.connector is HookConnector.SOURCE else process.sink.type
     if side is ConnectorType.FILES:
         yield _conflict("files cannot execute SQL", "choose the other connector", *path, "connector")
+
+
+def _provider_findings(hook: HookSection, path: Path) -> Iterator[Finding]:
+    for name in SQL_ONLY:
+        if name in hook.model_fields_set:
+            yield _conflict(f"'{name}' has no effect on this hook type", "use type sql", *path, name)
+    traits = next((known for known in NOTIFIERS if known.type == hook.type), None)
+    kind = HookKind.CUSTOM if traits is None else HookKind.NOTIFICATION
+    if hook.kind is not kind:
+        yield _conflict(f"type '{hook.type}' serves kind {kind}", f"write 'kind: {kind}'", *path, "kind")
+    if traits is not None:
+        yield from hook_findings(hook.options, hook.connection_ref, traits, path)
+        if hook.mutates_source:
+            yield _conflict("a notification changes no source", "remove it", *path, "mutates_source")
+
+
+def hook_findings(
+    options: Mapping[str, HookScalar], connection_ref: str | None, traits: HookTraits, path: Path
+) -> Iterator[Finding]:
+    """Options and connection of a hook against what its provider declares; `path` is the hook's."""
+    declared = {option.name: option for option in traits.options}
+    for name, value in options.items():
+        option = declared.get(name)
+        if option is None:
+            guess = closest(name, declared)
+            known = ", ".join(sorted(declared)) or "none"
+            yield Finding(
+                code=UNKNOWN_FIELD,
+                message=f"type '{traits.type}' has no such option; it has: {known}",
+                path=(*path, "options", name),
+                fix=f"did you mean '{guess}'?" if guess else "remove the option",
+            )
+        elif (problem := _option_problem(option, value)) is not None:
+            code, message = problem
+            yield Finding(code=code, message=message, path=(*path, "options", name), fix="correct the value")
+    for option in traits.options:
+        if option.required and option.name not in options:
+            yield _missing(option.name, f"type '{traits.type}' needs it", *path, "options")
+    if traits.needs_connection and connection_ref is None:
+        yield _missing("connection_ref", f"type '{traits.type}' needs a connection", *path)
+    if not traits.needs_connection and connection_ref is not None:
+        yield _conflict(f"type '{traits.type}' uses no connection", "remove it", *path, "connection_ref")
+
+
+def _option_problem(option: HookOption, value: HookScalar) -> tuple[str, str] | None:
+    if not option.kind.holds(value):
+        return WRONG_TYPE, f"expected {option.kind}"
+    below = option.minimum is not None and int(value) < option.minimum
+    above = option.maximum is not None and int(value) > option.maximum
+    if below or above:
+        return VALUE_INVALID, f"expected {option.minimum} to {option.maximum}"
+    return None
 
 
 def _strategy_findings(process: ProcessSection) -> Iterator[Finding]:

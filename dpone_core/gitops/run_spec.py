@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,11 +108,9 @@ def _hook_step(request: CompileRequest, hook: HookDefinition) -> dict[str, objec
         limits = StepLimitsSection(timeout_seconds=limits.timeout_seconds, retries=0)
     waits_for = tuple(phase_of(needed, hook.phase) for needed in hook.depends_on) or (BUNDLE_VERIFY,)
     without = WithoutReceipt.STOP if once else WithoutReceipt.RETRY
-    source, sink = request.config.source.connection_ref, request.config.sink.connection_ref
-    refs = (source if hook.connector is HookConnector.SOURCE else sink,)
     return {
         **_step(phase_of(hook.id, hook.phase), StepKind.HOOK, waits_for, limits, without, argv),
-        "secret_env": _secrets(request, refs),
+        "secret_env": _secrets(request, (_connection_ref(request, hook),)),
         "hook": {
             "phase": hook.phase.value,
             "id": hook.id,
@@ -123,6 +122,14 @@ def _hook_step(request: CompileRequest, hook: HookDefinition) -> dict[str, objec
     }
 
 
+def _connection_ref(request: CompileRequest, hook: HookDefinition) -> str | None:
+    """The one connection a hook uses: its own, or for SQL that of its side."""
+    if hook.sql is None:
+        return hook.connection_ref
+    config = request.config
+    return config.source.connection_ref if hook.connector is HookConnector.SOURCE else config.sink.connection_ref
+
+
 def _load_step(request: CompileRequest, hooks: tuple[HookDefinition, ...]) -> dict[str, object]:
     argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
     argv += ["--format", "json"]
@@ -131,6 +138,9 @@ def _load_step(request: CompileRequest, hooks: tuple[HookDefinition, ...]) -> di
         argv += ["--separate-hooks", "receipts"]
     repeatable = request.plan.target.strategy in _REPEATABLE_WITHOUT_RECEIPT
     config = request.config
+    inline = [hook for hook in (*request.plan.pre_hooks, *request.plan.post_hooks) if hook not in hooks]
+    refs = [config.source.connection_ref, config.sink.connection_ref]
+    refs += [_connection_ref(request, hook) for hook in inline]
     return {
         **_step(
             f"dpone_run_{request.plan.process}",
@@ -141,7 +151,7 @@ def _load_step(request: CompileRequest, hooks: tuple[HookDefinition, ...]) -> di
             argv,
         ),
         "receipts_from": receipts,
-        "secret_env": _secrets(request, (config.source.connection_ref, config.sink.connection_ref)),
+        "secret_env": _secrets(request, refs),
     }
 
 
@@ -172,7 +182,7 @@ def _selector(request: CompileRequest) -> list[str]:
     return [] if request.sole_process else ["--selector", request.plan.process]
 
 
-def _secrets(request: CompileRequest, refs: tuple[str | None, ...]) -> list[dict[str, str]]:
+def _secrets(request: CompileRequest, refs: Iterable[str | None]) -> list[dict[str, str]]:
     """Only the references this step uses, in name order; one without mapping is refused."""
     entries = []
     for ref in sorted({ref for ref in refs if ref is not None}):

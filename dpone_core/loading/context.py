@@ -16,6 +16,7 @@ from dpone_core.model.load_plan import LoadPlan
 from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.clock import Clock
 from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.hooks import HookActions
 from dpone_core.ports.progress import Progress
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.state import CursorState, TargetLease
@@ -52,6 +53,7 @@ class LoadRequest:
     snapshot: QualityExecutionSnapshot
     token_values: Mapping[str, str] = field(repr=False)
     hook_receipts: Mapping[str, StepReceipt] | None
+    hook_actions: HookActions = field(default_factory=HookActions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

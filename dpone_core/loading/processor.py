@@ -12,12 +12,13 @@ from dpone_core.evidence.audit import LoadStatus, StepOutcome
 from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
-from dpone_core.loading.hooks import HookRunner
+from dpone_core.loading.hooks import HookRunner, hook_outcome
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.vocabulary import SourceState, StateType
+from dpone_core.ports.hooks import HookOutcome
 from dpone_core.ports.state import SavedCursor
 from dpone_core.quality.execution import QualityGateExecution
 
@@ -45,7 +46,7 @@ class ETLProcessor:
         self._advance_state(saved, extraction)
         context.commit_shield.close()
         context.environment.cancellation.checkpoint()
-        self._run_hooks(context.plan.post_hooks)
+        self._run_hooks(context.plan.post_hooks, hook_outcome(context))
         return loaded
 
     def _start_audit(self) -> None:
@@ -76,20 +77,10 @@ class ETLProcessor:
             record.note("leftovers_found", GOVERNANCE_PHASE, GOVERNANCE_KIND, StepOutcome.WARNING, details)
             record.warnings.append(f"leftovers of an earlier load: {', '.join(names)}")
 
-    def _run_hooks(self, hooks: tuple[HookDefinition, ...]) -> None:
-        context = self.context
+    def _run_hooks(self, hooks: tuple[HookDefinition, ...], outcome: HookOutcome | None = None) -> None:
         if hooks:
-            context.environment.progress.phase(hooks[0].phase.value)
-        HookRunner(
-            source=context.sessions.source,
-            sink=context.sessions.sink,
-            record=context.record,
-            audit=context.sessions.audit,
-            cancellation=context.environment.cancellation,
-            position=context.position,
-            token_values=context.request.token_values,
-            receipts=context.request.hook_receipts,
-        ).run(hooks)
+            self.context.environment.progress.phase(hooks[0].phase.value)
+        HookRunner(context=self.context, outcome=outcome).run(hooks)
 
     def _saved_cursor(self) -> SavedCursor | None:
         cursor = self.context.sessions.cursor

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dpone_core.authoring.kinds import BatchDocument, FlowProcess, FlowProcesses, ManifestKind, TableItem
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import QualitySection
-from dpone_core.authoring.rules import process_findings
+from dpone_core.authoring.rules import connection_refs, process_findings
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import (
     CONFLICT,

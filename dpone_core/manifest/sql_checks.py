@@ -18,7 +18,6 @@ from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import HookConnector, HookPhase
 from dpone_core.planning.hooks import HOOK_CYCLE, first_cycle
 
-MUTATION_NOT_DECLARED = "DPONE_HOOK_MUTATION_NOT_DECLARED"
 QUERY_NOT_READ_ONLY = "DPONE_QUERY_NOT_READ_ONLY"
 
 
@@ -53,20 +52,12 @@ def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
 
 
 def _hook_findings(hook: HookSection, text: SqlText, side: ConnectorType, where: Path) -> Iterator[Finding]:
-    from dpone_core.planning.sql_guard import classify
+    from dpone_core.planning.sql_guard import hook_refusal
 
-    path = (*where, "sql_file" if text.file is not None else "sql")
-    verdict = classify(text.text, side)
-    if verdict.refusal is not None:
-        yield Finding(code=verdict.refusal.code, message=verdict.refusal.message, path=path, fix=verdict.refusal.fix)
-        return
-    if verdict.needs_declaration(hook.kind) and not hook.mutates_source:
-        yield Finding(
-            code=MUTATION_NOT_DECLARED,
-            message=f"the SQL may change something: {verdict.reason}",
-            path=path,
-            fix="add 'mutates_source: true' if that is intended",
-        )
+    refusal = hook_refusal(text.text, side, hook.kind, mutates_source=hook.mutates_source)
+    if refusal is not None:
+        path = (*where, "sql_file" if text.file is not None else "sql")
+        yield Finding(code=refusal.code, message=refusal.message, path=path, fix=refusal.fix)
 
 
 def graph_findings(process: ProcessSection) -> Iterator[Finding]:

@@ -217,6 +217,21 @@ _SQL = _entries(
         "Name a hook of the same phase.",
     ),
     ("DPONE_HOOK_UNKNOWN", "The phase has no hook of that id.", "Name one of the ids listed."),
+    (
+        "DPONE_HOOK_PROBE_NOT_READ_ONLY",
+        "A data_quality_probe is not provably one read-only SELECT.",
+        "Write one SELECT that answers with a count, or choose another kind.",
+    ),
+    (
+        "DPONE_HOOK_TYPE_UNKNOWN",
+        "No provider is installed for a hook's type, or the type does not serve its kind.",
+        "Correct the type, or install the package that registers it.",
+    ),
+    (
+        "DPONE_HOOK_PROVIDER_INVALID",
+        "An installed package registers a hook provider that cannot be used.",
+        "Repair or uninstall the package.",
+    ),
 )
 
 _CONNECTION = (
@@ -361,7 +376,27 @@ _RECEIPT = (
 _HOOK = _entries(
     Area.HOOK,
     (_EXECUTED,),
-    ("hook_failed", "A hook's SQL failed.", "Read the hook's id and reason; correct the SQL or its data."),
+    ("hook_failed", "A hook failed.", "Read the hook's id and reason; correct what it acts on."),
+    (
+        "hook_transaction_state_changed",
+        "A hook's script left a transaction open, or ended the one it runs in.",
+        "End every transaction the script begins; without autocommit, neither begin nor end one.",
+    ),
+    ("data_quality_probe_failed", "A probe counted violations.", "Look at the rows it counts; the step says how many."),
+    (
+        "data_quality_probe_invalid",
+        "A probe did not answer with exactly one non-negative integer.",
+        "Write one SELECT of one count; NULL, text, booleans and several rows or columns are refused.",
+    ),
+    ("webhook_refused", "The receiver answered a webhook with a status outside 200-299.", "See its own log."),
+    ("webhook_unreachable", "The receiver of a webhook did not answer in time.", "Check it, then repeat the hook."),
+    (
+        "hook_provider_failed",
+        "A third-party provider raised an error or answered with something else than a result.",
+        "Ask the provider's author; its text is in the Python traceback only.",
+    ),
+    ("hook_provider_missing", "Nobody provides the hook's type in this process.", "Install its package here too."),
+    ("hook_connection_missing", "A provider wants a connection that its hook does not name.", "Add connection_ref."),
     ("statement_failed", "An engine refused a statement of a hook.", "Run the statement by hand to see the reason."),
     (
         "hook_outcome_unknown",

@@ -1,11 +1,57 @@
-"""A hook: a typed action around the load, with id, kind, dependencies, lineage and execution mode (S1 "Hook API")."""
+"""A hook: a typed action around the load, with id, kind, dependencies, lineage and execution mode (S1 "Hook API").
+
+Also what a provider declares about a hook type: the closed table of its options and results.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
+from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKind, HookPhase, HookRetryPolicy
+
+HookScalar = str | int | bool
+SQL_TYPE: Final = "sql"
+
+
+class ScalarKind(StrEnum):
+    """Types an option or a result may have."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+
+    def holds(self, value: object) -> bool:
+        """Whether the value is exactly of this type: a boolean is no integer."""
+        return type(value) is {"text": str, "integer": int, "boolean": bool}[self.value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookOption:
+    """One authored option. `minimum` and `maximum` bound integers, both included."""
+
+    name: str
+    kind: ScalarKind
+    required: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookTraits:
+    """What a provider declares of its hook type; what is not declared is refused at check.
+
+    `results` names what evidence may keep of its answer; everything else is dropped.
+    """
+
+    type: str
+    options: tuple[HookOption, ...] = ()
+    results: Mapping[str, ScalarKind] = field(default_factory=dict)
+    needs_connection: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,13 +62,20 @@ class HookLineage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookDefinition:
-    """Ids are unique inside a phase; `depends_on` names hooks of the same phase."""
+    """Ids are unique inside a phase; `depends_on` names hooks of the same phase.
+
+    `sql` is there for type `sql` only, which uses the connection of `connector`'s side; other types may have `options`
+    and a `connection_ref` of their own.
+    """
 
     id: str
     phase: HookPhase
     kind: HookKind
-    connector: HookConnector
-    sql: SqlText
+    connector: HookConnector = HookConnector.SOURCE
+    sql: SqlText | None = None
+    type: str = SQL_TYPE
+    options: Mapping[str, HookScalar] = field(default_factory=dict)
+    connection_ref: str | None = None
     autocommit: bool = True
     mutates_source: bool = False
     retry_policy: HookRetryPolicy = HookRetryPolicy.DEFAULT
@@ -31,5 +84,14 @@ class HookDefinition:
     airflow: AirflowExecution = AirflowExecution.INLINE
 
     @property
-    def sql_hash(self) -> str:
-        return self.sql.sql_hash
+    def sql_hash(self) -> str | None:
+        """Hash of the SQL text; None for types without SQL."""
+        return self.sql.sql_hash if self.sql is not None else None
+
+    @property
+    def identifying(self) -> dict[str, object]:
+        """What evidence shows of the action: `sql_hash`, else the type and a hash of all that decides it."""
+        if self.sql is not None:
+            return {"sql_hash": self.sql.sql_hash}
+        action = {"type": self.type, "options": dict(self.options), "connection_ref": self.connection_ref}
+        return {"type": self.type, "action_hash": fingerprint(action)}

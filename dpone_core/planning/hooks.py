@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.hook import HookDefinition
-from dpone_core.model.vocabulary import HookPhase
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.vocabulary import HookConnector, HookPhase
+from dpone_core.planning.route import RouteRefusedError
 
 HOOK_CYCLE = "DPONE_HOOK_CYCLE"
 HOOK_ID_REPEATED = "DPONE_HOOK_ID_REPEATED"
@@ -59,6 +61,29 @@ class HookGraph:
 
     def hook(self, hook_id: str) -> HookDefinition | None:
         return next((hook for hook in self.ordered if hook.id == hook_id), None)
+
+
+def refuse_unsafe_hooks(config: LoadConfig) -> None:
+    """The SQL guard, also for a LoadConfig that no manifest stands behind. Raises RouteRefusedError.
+
+    The guard and its parser are imported only where there is SQL to judge.
+    """
+    for phase in HookPhase:
+        for index, hook in enumerate(config.hooks_of(phase)):
+            if hook.sql is not None:
+                _refuse_unsafe(config, hook, index)
+
+
+def _refuse_unsafe(config: LoadConfig, hook: HookDefinition, index: int) -> None:
+    from dpone_core.planning.sql_guard import hook_refusal
+
+    assert hook.sql is not None  # the caller asks about SQL hooks only
+    side = config.source.type if hook.connector is HookConnector.SOURCE else config.sink.type
+    refusal = hook_refusal(hook.sql.text, side, hook.kind, mutates_source=hook.mutates_source)
+    if refusal is not None:
+        field = "sql_file" if hook.sql.file is not None else "sql"
+        path = ("source", "options", "hooks", hook.phase.value, index, field)
+        raise RouteRefusedError(refusal.message, path=path, code=refusal.code, fix=refusal.fix)
 
 
 def _check_references(hooks: tuple[HookDefinition, ...], phase: HookPhase) -> None:

@@ -10,7 +10,7 @@ from dpone_core.model.decision import ReleaseGate, RuntimeDecision
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan, SourcePlan, TargetPlan
 from dpone_core.model.vocabulary import HookPhase, LoadPath, StrategyMode
-from dpone_core.planning.hooks import HookGraph
+from dpone_core.planning.hooks import HookGraph, refuse_unsafe_hooks
 from dpone_core.planning.lineage import LineageChoice, choose_lineage
 from dpone_core.planning.route import Route, RouteRefusedError, choose_route
 
@@ -19,6 +19,7 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
     """Raises RouteRefusedError or a hook graph error; what it decides, the run follows without deciding again."""
     route = choose_route(config, source, sink)
     refuse_lookback(config)
+    refuse_unsafe_hooks(config)
     lineage = choose_lineage(config.sink.lineage, config.sink.strategy.unique_key)
     target = _target_plan(config, route, lineage)
     return LoadPlan(

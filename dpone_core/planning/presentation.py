@@ -52,7 +52,17 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             "acceptance": acceptance.canonical(),
         },
         "audit_schema": plan.audit_schema,
-        "connections": sorted({ref for ref in (plan.source.connection_ref, plan.target.connection_ref) if ref}),
+        "connections": sorted(
+            {
+                ref
+                for ref in (
+                    plan.source.connection_ref,
+                    plan.target.connection_ref,
+                    *(hook.connection_ref for hook in (*plan.pre_hooks, *plan.post_hooks)),
+                )
+                if ref
+            }
+        ),
         "warnings": list(plan.warnings),
     }
 
@@ -123,12 +133,18 @@ def _target(target: TargetPlan) -> dict[str, object]:
 
 
 def _hook(hook: HookDefinition) -> dict[str, object]:
+    """A type without SQL shows its connection and the names of its options in place of connector and SQL."""
+    sql = hook.sql
+    action: dict[str, object] = (
+        {"connector": hook.connector.value, "sql_hash": sql.sql_hash, "sql_file": sql.file}
+        if sql is not None
+        else {"connection_ref": hook.connection_ref, "options": sorted(hook.options), "sql_hash": None}
+    )
     return {
         "id": hook.id,
         "kind": hook.kind.value,
-        "connector": hook.connector.value,
-        "sql_hash": hook.sql_hash,
-        "sql_file": hook.sql.file,
+        "type": hook.type,
+        **action,
         "mutates_source": hook.mutates_source,
         "retry_policy": hook.retry_policy.value,
         "airflow": hook.airflow.value,

@@ -35,6 +35,8 @@ SQLGLOT_DIALECT: Final = {
     ConnectorType.DUCKDB: "duckdb",
     ConnectorType.FILES: "duckdb",
 }
+MUTATION_NOT_DECLARED: Final = "DPONE_HOOK_MUTATION_NOT_DECLARED"
+PROBE_NOT_READ_ONLY: Final = "DPONE_HOOK_PROBE_NOT_READ_ONLY"
 MAINTENANCE_KINDS: Final = frozenset({HookKind.TARGET_MAINTENANCE, HookKind.SOURCE_MAINTENANCE})
 _NAME: Final = r"[\w.\"`\[\]]+"
 _MAINTENANCE: Final = {
@@ -95,6 +97,26 @@ def classify(text: str, connector: ConnectorType) -> SqlVerdict:
     if unclear is not None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=unclear)
     return _parsed_verdict(_with_literals(text), connector)
+
+
+def hook_refusal(text: str, connector: ConnectorType, kind: HookKind, *, mutates_source: bool) -> SqlRefusal | None:
+    """Why a hook of this kind may not run this text, or None (S1 "Hook API")."""
+    verdict = classify(text, connector)
+    if verdict.refusal is not None:
+        return verdict.refusal
+    if kind is HookKind.DATA_QUALITY_PROBE and verdict.effect is not SqlEffect.READ_ONLY:
+        return SqlRefusal(
+            code=PROBE_NOT_READ_ONLY,
+            message=f"a probe is one read-only SELECT, and this is not provably one: {verdict.reason}",
+            fix="write one SELECT that answers with a count, or choose another kind",
+        )
+    if verdict.needs_declaration(kind) and not mutates_source:
+        return SqlRefusal(
+            code=MUTATION_NOT_DECLARED,
+            message=f"the SQL may change something: {verdict.reason}",
+            fix="add 'mutates_source: true' if that is intended",
+        )
+    return None
 
 
 def is_maintenance(text: str, connector: ConnectorType) -> bool:

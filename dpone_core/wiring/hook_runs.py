@@ -7,30 +7,35 @@ before and `succeeded` after: a hook that succeeded in this run is not repeated,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.errors import DponeError, ETLConfigurationError, ETLExecutionError
-from dpone_core.evidence.audit import utc_text
+from dpone_core.evidence.audit import StepOutcome
 from dpone_core.invocation import RunInvocation
 from dpone_core.loading.context import LoadEnvironment
-from dpone_core.loading.hooks import HookFailedError, HookOutcomeUnknownError, hook_json
-from dpone_core.model.hook import HookDefinition
-from dpone_core.model.identity import safe_run_id
+from dpone_core.loading.hooks import (
+    HookFailedError,
+    HookLedger,
+    HookOutcomeUnknownError,
+    SqlHookProvider,
+    executed,
+    failure_values,
+    hook_json,
+)
+from dpone_core.model.hook import SQL_TYPE, HookDefinition
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import HookConnector, HookPhase, HookRetryPolicy, RetryClassification
-from dpone_core.ports.statements import StatementPort, StatementScript
+from dpone_core.ports.hooks import HookActions, HookContext, HookProvider
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra
+from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra, require_uri
+from dpone_core.wiring.hook_providers import hook_actions, hook_connections
 from dpone_core.wiring.planned import PlannedProcess
 from dpone_core.wiring.runs import DEFAULT_LOCK_TIMEOUT_SECONDS
 
 HOOKS_KIND: Final = "dpone.hooks.execute.v1"
-RECORD_KIND: Final = "dpone.hook_record.v1"
-_MAX_RECORD_BYTES: Final = 16 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,78 +76,68 @@ class HookRun:
 
     def execute(self) -> tuple[list[dict[str, object]], DponeError | None]:
         """Runs in order and stops at the first failure; the steps say what each hook did."""
+        actions = hook_actions(
+            self.planned.config,
+            self.planned.hook_providers,
+            self.environment.evidence,
+            hook_connections(self.hooks, self.resolver, self.planned.config),
+        )
         steps: list[dict[str, object]] = []
         for hook in self.hooks:
             self.environment.cancellation.checkpoint()
             try:
-                steps.append(hook_json(hook, self._run_one(hook)))
+                steps.append(self._run_one(hook, actions))
             except ETLExecutionError as error:
                 steps.append(hook_json(hook, "failed", error.code))
                 return steps, error
         return steps, None
 
-    def _run_one(self, hook: HookDefinition) -> str:
-        status = self._recorded_status(hook)
-        if status == "succeeded":
-            return "already_succeeded"
+    def _run_one(self, hook: HookDefinition, actions: HookActions) -> dict[str, object]:
+        ledger = HookLedger(
+            files=self.environment.evidence,
+            clock=self.environment.clock,
+            process=self.planned.plan.process,
+            run_id=self.invocation.run_id,
+        )
+        status = ledger.status(hook)
+        if status is StepOutcome.SUCCEEDED:
+            return hook_json(hook, "already_succeeded")
         if status is not None and hook.retry_policy is HookRetryPolicy.NONE:
-            raise HookOutcomeUnknownError(
-                f"{hook.phase} '{hook.id}' was started in this run before and never proved success; not repeated",
-                fix="verify what it did, then start a new run id",
-            )
-        with self._statements(hook) as statements:
-            self._record(hook, "started")
+            raise HookOutcomeUnknownError(hook)
+        with self._provider(hook, actions) as provider:
+            ledger.started(hook)
             try:
-                statements.execute(
-                    StatementScript(sql=hook.sql, autocommit=hook.autocommit, token_values=self.invocation.token_values)
-                )
-            except ETLExecutionError as error:
-                raise HookFailedError(hook, error.code) from error
-        self._record(hook, "succeeded")
-        return "succeeded"
+                values = executed(hook, provider, self._context(hook, actions))
+            except HookFailedError as error:
+                ledger.failed(hook, error.reason, failure_values(error, provider.traits))
+                raise
+        ledger.succeeded(hook, values)
+        return hook_json(hook, "succeeded", values=values)
+
+    def _context(self, hook: HookDefinition, actions: HookActions) -> HookContext:
+        return HookContext(
+            run_id=self.invocation.run_id,
+            load_id=None,
+            process=self.planned.plan.process,
+            phase=hook.phase,
+            token_values=self.invocation.token_values,
+            outcome=None,
+            connection=actions.connection_of(hook),
+        )
 
     @contextmanager
-    def _statements(self, hook: HookDefinition) -> Iterator[StatementPort]:
+    def _provider(self, hook: HookDefinition, actions: HookActions) -> Iterator[HookProvider]:
+        """For SQL, the hook's own side is opened and nothing else."""
         config = self.planned.config
-        if hook.connector is HookConnector.SOURCE:
-            connection = (
-                self.resolver.resolve(config.source.connection_ref, config) if config.source.connection_ref else None
-            )
-            with open_source(config.source.type, connection) as source:
-                yield _present(source.statements, hook)
-            return
-        lock = SinkLock(timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS, holder=f"hook {hook.id} of {config.process}")
-        with open_sink(config.sink.type, self.resolver.resolve(config.sink.connection_ref or "", config), lock) as sink:
-            yield _present(sink.statements, hook)
-
-    def _path(self, hook: HookDefinition) -> str:
-        run = safe_run_id(self.invocation.run_id)
-        return f"runs/{self.planned.plan.process}/{run}/hooks/{hook.phase.value}_{safe_run_id(hook.id)}.json"
-
-    def _recorded_status(self, hook: HookDefinition) -> str | None:
-        """started or succeeded with this very SQL; None when this run never started it."""
-        content = self.environment.evidence.read(self._path(hook), _MAX_RECORD_BYTES)
-        if content is None:
-            return None
-        try:
-            record = json.loads(content)
-        except ValueError:
-            return "started"  # a damaged record proves no success
-        same = isinstance(record, dict) and record.get("sql_hash") == hook.sql_hash
-        return str(record.get("status")) if same else None
-
-    def _record(self, hook: HookDefinition, status: str) -> None:
-        document = {
-            "kind": RECORD_KIND,
-            "process": self.planned.plan.process,
-            "run_id": self.invocation.run_id,
-            "phase": hook.phase.value,
-            "id": hook.id,
-            "sql_hash": hook.sql_hash,
-            "status": status,
-            "at": utc_text(self.environment.clock.utc_now()),
-        }
-        self.environment.evidence.publish(self._path(hook), (json.dumps(document, indent=2) + "\n").encode())
+        if hook.type != SQL_TYPE:
+            yield actions.provider_of(hook)
+        elif hook.connector is HookConnector.SOURCE:
+            with open_source(config.source.type, self.resolver.source_of(config)) as source:
+                yield SqlHookProvider(source=source.statements)
+        else:
+            lock = SinkLock(timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS, holder=f"hook {hook.id} of {config.process}")
+            with open_sink(config.sink.type, self.resolver.sink_of(config), lock) as sink:
+                yield SqlHookProvider(sink=sink.statements)
 
 
 def chosen_hooks(planned: PlannedProcess, phase: HookPhase, hook_id: str | None) -> tuple[HookDefinition, ...]:
@@ -162,11 +157,15 @@ def chosen_hooks(planned: PlannedProcess, phase: HookPhase, hook_id: str | None)
 def require_hook_connections(run: HookRun) -> None:
     """Resolves what the hooks will use, so that a missing reference or driver is refused before the first one."""
     config: LoadConfig = run.planned.config
+    hook_connections(run.hooks, run.resolver, config)
     for hook in run.hooks:
+        if hook.type != SQL_TYPE:
+            continue
         on_source = hook.connector is HookConnector.SOURCE
-        ref = config.source.connection_ref if on_source else config.sink.connection_ref
-        connection = run.resolver.resolve(ref, config) if ref else None
-        require_extra(config.source.type if on_source else config.sink.type, connection)
+        connection = run.resolver.source_of(config) if on_source else run.resolver.sink_of(config)
+        connector = config.source.type if on_source else config.sink.type
+        require_uri(connector, connection)
+        require_extra(connector, connection)
 
 
 def retry_of(hooks: tuple[HookDefinition, ...], error: DponeError | None) -> RetryClassification | None:
@@ -176,9 +175,3 @@ def retry_of(hooks: tuple[HookDefinition, ...], error: DponeError | None) -> Ret
     if any(hook.retry_policy is HookRetryPolicy.NONE for hook in hooks):
         return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
     return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
-
-
-def _present(statements: StatementPort | None, hook: HookDefinition) -> StatementPort:
-    if statements is None:
-        raise HookFailedError(hook, "connector_has_no_statements")
-    return statements

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dpone_core.acceptance.recorder import unavailable_sides
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.planning.planner import plan_load
 from dpone_core.planning.route import RouteRefusedError
+from dpone_core.ports.hooks import HookProvider
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 from dpone_core.wiring.connectors import descriptor_of
+from dpone_core.wiring.hook_providers import third_party_providers
 
 
 class SideUnavailableError(RouteRefusedError):
@@ -19,11 +22,12 @@ class SideUnavailableError(RouteRefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedProcess:
-    """What `plan` shows: no connection was resolved or opened."""
+    """What `plan` shows: no connection was resolved or opened. `hook_providers` are those of installed packages."""
 
     config: LoadConfig
     plan: LoadPlan
     snapshot: QualityExecutionSnapshot
+    hook_providers: Mapping[str, HookProvider] = field(default_factory=dict)
 
 
 def plan_process(config: LoadConfig) -> PlannedProcess:
@@ -42,4 +46,4 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
                 code=missing[0].code,
                 fix=f"set quality.acceptance.capture.{missing[0].side.value}: false, or mode: warn_only",
             )
-    return PlannedProcess(config=config, plan=plan, snapshot=snapshot)
+    return PlannedProcess(config=config, plan=plan, snapshot=snapshot, hook_providers=third_party_providers(config))

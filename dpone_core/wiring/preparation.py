@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
@@ -17,11 +17,13 @@ from dpone_core.invocation import InvocationInvalidError, RunInvocation
 from dpone_core.loading.hooks import phase_of, separate_hooks
 from dpone_core.loading.typed_rows import hash_modes
 from dpone_core.model.connection import Connection
+from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.model.vocabulary import StepKind
+from dpone_core.model.vocabulary import HookPhase, StepKind
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_uri
+from dpone_core.wiring.hook_providers import hook_connections
 from dpone_core.wiring.planned import PlannedProcess
 
 STEP_RECEIPTS_ENV: Final = "DPONE_STEP_RECEIPTS"
@@ -36,6 +38,7 @@ class PreparedProcess:
     source: Connection
     sink: Connection
     hook_receipts: Mapping[str, StepReceipt] | None
+    hook_connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
 
 
 def prepare_process(
@@ -53,13 +56,25 @@ def prepare_process(
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
     require_tokens(config, invocation.token_values)
-    return PreparedProcess(planned=planned, source=source, sink=sink, hook_receipts=hook_receipts)
+    return PreparedProcess(
+        planned=planned,
+        source=source,
+        sink=sink,
+        hook_receipts=hook_receipts,
+        hook_connections=hook_connections(_inline(config, hook_receipts), resolver, config),
+    )
+
+
+def _inline(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:
+    """Hooks that this process runs: those with a task and a receipt of their own use connections it does not have."""
+    separate = () if hook_receipts is None else separate_hooks(config.hooks_of(HookPhase.PRE))
+    return tuple(hook for hook in config.hooks if hook not in separate)
 
 
 def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:
     """Raises for a token whose value this invocation does not have."""
-    texts = [hook.sql for hook in config.hooks] + ([config.source.query] if config.source.query else [])
-    missing = sorted({token for text in texts for token in text.tokens} - set(values))
+    texts = (*(hook.sql for hook in config.hooks), config.source.query)
+    missing = sorted({token for text in texts if text is not None for token in text.tokens} - set(values))
     if missing:
         raise InvocationInvalidError(
             f"the SQL uses {{{{ {missing[0]} }}}} and this run has no value for it",

@@ -20,6 +20,7 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 from dpone_core.planning.presentation import plan_json
 from dpone_core.ports.clock import Clock
 from dpone_core.version import __version__
+from dpone_core.wiring.hook_providers import hook_actions
 from dpone_core.wiring.preparation import PreparedProcess
 from dpone_core.wiring.sessions import SessionOpener
 
@@ -86,6 +87,9 @@ def _attempts(
         snapshot=planned.snapshot,
         token_values=invocation.token_values,
         hook_receipts=prepared.hook_receipts,
+        hook_actions=hook_actions(
+            planned.config, planned.hook_providers, environment.evidence, prepared.hook_connections
+        ),
     )
     opener = SessionOpener(
         config=planned.config,

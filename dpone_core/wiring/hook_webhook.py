@@ -1,0 +1,98 @@
+"""The built-in `webhook` provider: one POST of a notification to a secret URL.
+
+Imported only when a manifest asks for it; its traits are `authoring.hooks.NOTIFIERS`.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPMessage
+from typing import IO, Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from dpone_core.authoring.hooks import NOTIFIERS
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.connection import Connection
+from dpone_core.model.hook import HookDefinition, HookTraits
+from dpone_core.ports.hooks import HookActionError, HookContext, HookResult
+from dpone_core.wiring.hook_providers import notification
+
+DEFAULT_TIMEOUT_SECONDS: Final = 10
+_MAX_ANSWER_BYTES: Final = 64 << 10
+_SECRET_CHARACTERS: Final = 16
+"""A shorter part of a URL is a common word that reports need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookHookProvider:
+    """Posts the notification to the URL of the hook's connection, which is secret and never shown.
+
+    No redirect is followed: another place may be another party, and a followed POST is a GET. The environment's
+    proxies apply. The timeout is per network operation.
+    """
+
+    traits: HookTraits = NOTIFIERS[1]
+
+    def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
+        """Raises HookActionError `webhook_refused` for an answer outside 200-299, `webhook_unreachable` for none."""
+        timeout_seconds = int(hook.options.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))
+        request = _post(context.connection(), notification(hook, context))
+        opener = urllib.request.build_opener(_NoRedirects())
+        try:
+            with opener.open(request, timeout=timeout_seconds) as answer:
+                answer.read(_MAX_ANSWER_BYTES)
+                status = int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise HookActionError(
+                "the receiver did not accept it", code="webhook_refused", values={"http_status": error.code}
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise HookActionError("the receiver could not be reached", code="webhook_unreachable") from error
+        return HookResult(values={"http_status": status})
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def secrets_of(connection: Connection) -> tuple[str, ...]:
+    """The URL and what stands behind its scheme and host: receivers keep their keys there. Raises as `webhook_url`."""
+    parts = webhook_url(connection)
+    behind_host = parts._replace(scheme="", netloc="").geturl()
+    secrets = (connection.uri, connection.uri.partition("://")[2], behind_host)
+    return tuple(secret for secret in secrets if len(secret) >= _SECRET_CHARACTERS)
+
+
+def webhook_url(connection: Connection) -> SplitResult:
+    """The parts of an http or https URL. Raises ETLConfigurationError that shows nothing of it."""
+    try:
+        parts = urlsplit(connection.uri)
+        usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not connection.uri.isascii() or not connection.uri.isprintable() or " " in connection.uri:
+        raise ETLConfigurationError(
+            f"connection '{connection.ref}' is not an http or https URL",
+            code="connection_uri_invalid",
+            fix="correct its URL",
+        )
+    return parts
+
+
+def _post(connection: Connection, body: bytes) -> urllib.request.Request:
+    parts = webhook_url(connection)
+    information, _, host = parts.netloc.rpartition("@")
+    headers = {"Content-Type": "application/json", "User-Agent": "dpone"}
+    if information:
+        pair = ":".join(unquote(part) for part in information.split(":", 1))
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
+    url = parts._replace(netloc=host, fragment="").geturl()
+    return urllib.request.Request(url, data=body, headers=headers, method="POST")
