@@ -10,17 +10,36 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.names import ConnectionRef, Text, UniqueTexts
 from dpone_core.authoring.patterns import HOOK_ID_PATTERN, HOOK_TYPE_PATTERN
 from dpone_core.authoring.section import Section
-from dpone_core.model.hook import HookOption, HookTraits, ScalarKind
+from dpone_core.authoring.validate import VALUE_INVALID, WRONG_TYPE
+from dpone_core.model.hook import HookOption, HookScalar, HookTraits, ScalarKind
 from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKind, HookRetryPolicy
 
 HookId = Annotated[str, Field(pattern=HOOK_ID_PATTERN)]
 HookTypeName = Annotated[str, Field(pattern=HOOK_TYPE_PATTERN, examples=["sql", "marker", "webhook"])]
-OptionValue = Annotated[str, Field(max_length=1024)] | int | bool
+MAX_OPTION_CHARACTERS: Final = 1024
+
+
+def _scalar(value: object) -> HookScalar:
+    if not isinstance(value, (str, int)):
+        raise PydanticCustomError(WRONG_TYPE, "expected text, an integer, true or false")
+    if isinstance(value, str) and len(value) > MAX_OPTION_CHARACTERS:
+        raise PydanticCustomError(
+            VALUE_INVALID, "expected at most {limit} characters", {"limit": MAX_OPTION_CHARACTERS}
+        )
+    return value
+
+
+OptionValue = Annotated[
+    HookScalar,
+    PlainValidator(_scalar),
+    WithJsonSchema({"type": ["string", "integer", "boolean"], "maxLength": MAX_OPTION_CHARACTERS}),
+]
 
 
 class HookType(StrEnum):
