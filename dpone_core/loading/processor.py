@@ -19,7 +19,7 @@ from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadS
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.vocabulary import SourceState, StateType
 from dpone_core.ports.hooks import HookOutcome
-from dpone_core.ports.state import SavedCursor
+from dpone_core.ports.state import CursorStateMovedError, SavedCursor
 from dpone_core.quality.execution import QualityGateExecution
 
 
@@ -124,7 +124,10 @@ class ETLProcessor:
             context.position.source_state = SourceState.NOT_APPLICABLE
             return
         context.position.source_state = SourceState.UNKNOWN
-        cursor.advance(
-            context.config, context.identity, saved, extraction.next_cursor, context.environment.clock.utc_now()
-        )
+        now = context.environment.clock.utc_now()
+        try:
+            cursor.advance(context.config, context.identity, saved, extraction.next_cursor, now)
+        except CursorStateMovedError:
+            context.position.source_state = SourceState.NOT_ADVANCED
+            raise
         context.position.source_state = SourceState.ADVANCED

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from dpone_core.errors import ETLExecutionError
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 
@@ -19,6 +20,12 @@ class SavedCursor:
     load_id: str
 
 
+class CursorStateMovedError(ETLExecutionError):
+    """Another run advanced the same cursor between our read and our write; ours is not written."""
+
+    code = "cursor_state_moved"
+
+
 class CursorState(Protocol):
     def read(self, config: LoadConfig) -> SavedCursor | None:
         """None when this process never finished a load from this source into this target."""
@@ -27,7 +34,7 @@ class CursorState(Protocol):
     def advance(
         self, config: LoadConfig, identity: LoadIdentity, seen: SavedCursor | None, value: str | None, at: datetime
     ) -> None:
-        """Durable when it returns; raises `cursor_state_moved` when `seen` is no longer what is stored."""
+        """Durable when it returns. Raises CursorStateMovedError, nothing written, when `seen` is no longer stored."""
         ...
 
 

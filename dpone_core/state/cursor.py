@@ -12,20 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dpone_core.errors import ETLExecutionError
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlTable, ControlTables
-from dpone_core.ports.state import SavedCursor
+from dpone_core.ports.state import CursorStateMovedError, SavedCursor
 
 _VERSION: Final = "updated_at"
-
-
-class CursorStateMovedError(ETLExecutionError):
-    """Another run advanced the same cursor between our read and our write; ours is not written."""
-
-    code = "cursor_state_moved"
 
 
 def state_key(config: LoadConfig) -> str:

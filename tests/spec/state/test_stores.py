@@ -13,8 +13,8 @@ import pytest
 from dpone_core.errors import LoadInProgressError
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.state import SavedCursor
-from dpone_core.state.cursor import CursorStateMovedError, CursorStore, state_key
+from dpone_core.ports.state import CursorStateMovedError, SavedCursor
+from dpone_core.state.cursor import CursorStore, state_key
 from dpone_core.state.evidence_files import EvidenceFilesError, LocalEvidenceFiles
 from dpone_core.state.lease import LEASE_DURATION, LeaseStore, lease_key
 from dpone_core.testing.builders import load_identity
