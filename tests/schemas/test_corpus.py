@@ -1,8 +1,8 @@
 """JSON Schema, models and `check` give one verdict on every file of the corpus.
 
 `invalid/expected.json` names code, path, line and the layer that catches it first: a file of layer `schema` is refused
-by JSON Schema, by the models and by `check`; later layers see what earlier ones cannot. The last, `provider`, asks for a
-hook type that no installed package registers, which the manifest alone cannot say.
+by JSON Schema, by the models and by `check`; later layers see what earlier ones cannot. The last, `provider`, asks for
+a hook type that no installed package registers, which the manifest alone cannot say.
 """
 
 from __future__ import annotations

@@ -1,121 +1,44 @@
 """SQL is read-only only if it is provably one SELECT of known parts (S1 "Hook API"; cases D19, D20, D21).
 
-The corpus is a pinned regression: a new version of the parser may make a verdict stricter, never looser.
+`guard_corpus.yaml` is a pinned regression: a new version of the parser may make a verdict stricter, never looser.
 """
 
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dpone_core.model.connector import ConnectorType
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, StrategyConfig, TableName
+from dpone_core.model.sql import SqlText
+from dpone_core.model.vocabulary import HookConnector, HookKind, HookPhase, StrategyMode
+from dpone_core.planning.route import RouteRefusedError
 from dpone_core.planning.sql_guard import SqlEffect, classify
 from dpone_core.planning.sql_lexing import go_lines
+from dpone_core.wiring.planned import plan_process
 
-READ_ONLY = [
-    ("sqlite", "SELECT * FROM t WHERE a > 'x; DROP TABLE t'"),
-    ("sqlite", "select rowid, strftime('%Y', a), json_extract(b, '$.a') from t -- DROP TABLE t"),
-    ("sqlite", "WITH x AS (SELECT 1 AS a UNION ALL SELECT 2) SELECT * FROM x ORDER BY a LIMIT 10"),
-    ("sqlite", "SELECT a, sum(b) OVER (PARTITION BY c ORDER BY d ROWS 3 PRECEDING) FROM t;"),
-    ("sqlite", "SELECT * FROM t WHERE d >= {{ data_interval_start }} AND d < {{ data_interval_end }}"),
-    ("sqlite", "SELECT CASE WHEN a IS NULL THEN 0 ELSE CAST(a AS INTEGER) END FROM t GROUP BY 1 HAVING count(*) > 1"),
-    ("mssql", "/* DELETE */ SELECT TOP 10 a FROM [dbo].[t] WITH (NOLOCK) OPTION (RECOMPILE)"),
-    ("mssql", "SELECT a FROM t CROSS APPLY dbo.f(t.a) AS x"),
-    ("mssql", "SELECT [DELETE], 'EXEC p' FROM t"),
-    ("clickhouse", "SELECT toYYYYMM(d), sumIf(a, b) FROM t FINAL PREWHERE a = 1 WHERE b GROUP BY 1"),
-    ("clickhouse", "WITH 1 AS x SELECT arrayMap(y -> y + x, [1])"),
-    ("postgres", "SELECT a::text, jsonb_agg(b) FROM t GROUP BY 1"),
-    ("mysql", "SELECT `a`, IFNULL(b, 0) FROM t -- note"),
-    ("duckdb", "SELECT * EXCLUDE (a) FROM t"),
-    ("duckdb", "SELECT * FROM read_csv_auto('x.csv') AS t"),
-    ("sqlite", "SELECT 1; -- done"),
-    ("sqlite", "SELECT value FROM json_each('[1]')"),
-    ("clickhouse", "SELECT number FROM numbers(10) ORDER BY number WITH FILL FROM 1 TO 20"),
-    ("clickhouse", r"SELECT '\'; DROP TABLE t; --'"),
-]
-
-MUTATING = [
-    ("mssql", "dbo.p_refresh"),
-    ("mssql", "p_refresh"),
-    ("mssql", "RECONFIGURE"),
-    ("mssql", "DBCC CHECKDB"),
-    ("mssql", "SELECT * INTO x FROM y"),
-    ("mssql", "SELECT * FROM OPENQUERY(srv, 'DELETE FROM x')"),
-    ("mssql", "SELECT * FROM OPENROWSET('a', 'b', 'c')"),
-    ("mssql", "SELECT NEXT VALUE FOR s"),
-    ("mssql", "BULK INSERT a FROM 'x'"),
-    ("mssql", "WAITFOR DELAY '00:00:01'"),
-    ("mssql", "\uff25\uff38\uff25\uff23 p"),
-    ("mssql", "EXEC [schema].[p_refresh_base]"),
-    ("mssql", "/* read only */ EXEC p"),
-    ("mssql", "SELECT a FROM t RECONFIGURE"),
-    ("mssql", "SELECT a FROM t\nSHUTDOWN"),
-    ("mssql", "SELECT 1 DROP TABLE x"),
-    ("mssql", "BEGIN TRAN DELETE FROM t"),
-    ("mssql", "SELECT 1 -- x\rDROP TABLE t"),
-    ("sqlite", "SELECT 1; DROP TABLE t"),
-    ("sqlite", "SELECT 1; SELECT 2"),
-    ("sqlite", "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x"),
-    ("sqlite", "-- comment\nUPDATE t SET a = 1"),
-    ("sqlite", "PRAGMA user_version = 1"),
-    ("sqlite", "ATTACH 'x' AS y"),
-    ("sqlite", "SELECT load_extension('x')"),
-    ("sqlite", "VACUUM INTO 'copy.db'"),
-    ("sqlite", "SELECT 1 /* /* */ ; DROP TABLE t -- */"),
-    ("sqlite", "SELECT 1 /* open"),
-    ("sqlite", ""),
-    ("sqlite", "not sql at all ("),
-    ("postgres", "SELECT nextval('s')"),
-    ("postgres", "SELECT setval('s', 1)"),
-    ("postgres", "SELECT public.refresh_mart()"),
-    ("postgres", "SELECT refresh_mart()"),
-    ("postgres", "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x"),
-    ("postgres", "SELECT * FROM t FOR UPDATE"),
-    ("postgres", "EXPLAIN ANALYZE DELETE FROM t"),
-    ("postgres", "CALL p()"),
-    ("postgres", "DO $$ BEGIN DELETE FROM t; END $$"),
-    ("mysql", "SELECT /*! SLEEP(1), */ 1"),
-    ("mysql", "SELECT 1 --1; DROP TABLE t"),
-    ("mysql", "SELECT @a := 1"),
-    ("mysql", r"SELECT '\'; DROP TABLE t; --'"),
-    ("postgres", r"SELECT '\'; DROP TABLE t; --'"),
-    ("sqlite", r"SELECT '\'; DROP TABLE t; --'"),
-    ("clickhouse", "SELECT * FROM remote('host', db.t, 'user', 'password')"),
-    ("clickhouse", "SELECT * FROM executable('script.sh', TSV, 'a String')"),
-    ("duckdb", "FROM postgres_execute('a', 'DROP TABLE x')"),
-    ("duckdb", "SELECT * FROM query('DROP TABLE t')"),
-    ("mssql", "DECLARE @x int = 1; SELECT @x"),
-    ("mysql", "SELECT a INTO OUTFILE '/tmp/x' FROM t"),
-    ("clickhouse", "SYSTEM RELOAD DICTIONARIES"),
-    ("clickhouse", "EXCHANGE TABLES a AND b"),
-    ("clickhouse", "SELECT 1 INTO OUTFILE 'x'"),
-    ("clickhouse", "OPTIMIZE TABLE t FINAL DEDUPLICATE"),
-    ("clickhouse", "OPTIMIZE TABLE t; DROP TABLE t"),
-    ("duckdb", "COPY t TO 'x'"),
-    ("duckdb", "INSTALL httpfs"),
-]
-
-MAINTENANCE = [
-    ("clickhouse", "OPTIMIZE TABLE raw.orders FINAL"),
-    ("clickhouse", "-- nightly\noptimize table `raw`.`orders` on cluster main final;"),
-    ("postgres", "VACUUM FULL ANALYZE public.t"),
-    ("postgres", "ANALYZE t"),
-    ("sqlite", "ANALYZE"),
-    ("duckdb", "VACUUM"),
-    ("mysql", "ANALYZE TABLE t"),
-    ("mssql", "UPDATE STATISTICS dbo.t WITH FULLSCAN"),
-]
-
+VERDICTS: dict[str, dict[str, list[str]]] = yaml.safe_load(
+    (Path(__file__).parent / "guard_corpus.yaml").read_text("utf-8")
+)
 CORPUS = [
-    (connector, sql, effect)
-    for effect, cases in (
-        (SqlEffect.READ_ONLY, READ_ONLY),
-        (SqlEffect.MUTATING, MUTATING),
-        (SqlEffect.MAINTENANCE, MAINTENANCE),
-    )
-    for connector, sql in cases
+    (connector, sql, SqlEffect(effect))
+    for effect, connectors in VERDICTS.items()
+    for connector, texts in connectors.items()
+    for sql in texts
 ]
+
+
+def test_the_corpus_is_broad() -> None:
+    assert len(CORPUS) >= 250 and len({(connector, sql) for connector, sql, _ in CORPUS}) == len(CORPUS)
+    engines = {"mssql", "clickhouse", "postgres", "mysql", "sqlite", "duckdb"}
+    assert {effect: set(connectors) for effect, connectors in VERDICTS.items()} == dict.fromkeys(SqlEffect, engines)
 
 
 @pytest.mark.parametrize(("connector", "sql", "effect"), CORPUS)
@@ -182,3 +105,93 @@ def test_a_token_inside_quotes_cannot_be_bound(sql: str) -> None:
 def test_a_token_beside_quotes_is_fine() -> None:
     sql = "SELECT 'it''s' WHERE d = {{ ds }} AND e = 'x'"
     assert classify(sql, ConnectorType.SQLITE).effect is SqlEffect.READ_ONLY
+
+
+def configured(**changes: object) -> LoadConfig:
+    """A configuration that no manifest stands behind, with one SQL hook."""
+    hook = HookDefinition(id="a", phase=HookPhase.PRE, kind=HookKind.CUSTOM, sql=SqlText(text="DELETE FROM t"))
+    return LoadConfig(
+        process="orders",
+        manifest="direct",
+        source=SourceConfig(
+            type=ConnectorType.SQLITE, connection_ref="shop", table=TableName(schema=None, name="orders")
+        ),
+        sink=SinkConfig(
+            type=ConnectorType.CLICKHOUSE,
+            connection_ref="dwh",
+            table=TableName(schema="raw", name="orders"),
+            strategy=StrategyConfig(mode=StrategyMode.FULL_REFRESH),
+        ),
+        hooks=(replace(hook, **changes),),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, "DPONE_HOOK_MUTATION_NOT_DECLARED"),
+        (
+            {"sql": SqlText(text="OPTIMIZE TABLE t"), "connector": HookConnector.SINK},
+            "DPONE_HOOK_MUTATION_NOT_DECLARED",
+        ),
+        ({"sql": SqlText(text="SELECT '{{ ds }}'")}, "DPONE_SQL_TOKEN_QUOTED"),
+        ({"kind": HookKind.DATA_QUALITY_PROBE, "mutates_source": True}, "DPONE_HOOK_PROBE_NOT_READ_ONLY"),
+    ],
+)
+def test_planning_refuses_a_configuration_that_no_manifest_was_checked_for(
+    changes: dict[str, object], code: str
+) -> None:
+    with pytest.raises(RouteRefusedError) as raised:
+        plan_process(configured(**changes))
+    assert raised.value.code == code
+    assert raised.value.path == ("source", "options", "hooks", "pre_hook", 0, "sql")
+    assert "DELETE" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mutates_source": True},
+        {"sql": SqlText(text="SELECT 1")},
+        {
+            "sql": SqlText(text="OPTIMIZE TABLE t"),
+            "connector": HookConnector.SINK,
+            "kind": HookKind.TARGET_MAINTENANCE,
+        },
+    ],
+)
+def test_planning_accepts_what_is_declared_or_harmless(changes: dict[str, object]) -> None:
+    assert plan_process(configured(**changes)).plan.pre_hooks
+
+
+def test_planning_without_sql_imports_no_parser(tmp_path: Path) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(
+        yaml.safe_dump(
+            {
+                "kind": "dpone.flow.v1",
+                "name": "orders",
+                "source": {
+                    "type": "sqlite",
+                    "connection_ref": "shop",
+                    "table": {"name": "orders"},
+                    "options": {"hooks": {"post_hook": [{"id": "a", "kind": "notification", "type": "marker"}]}},
+                },
+                "sink": {
+                    "type": "clickhouse",
+                    "connection_ref": "dwh",
+                    "table": {"schema": "raw", "name": "orders"},
+                    "strategy": {"mode": "full_refresh"},
+                },
+            }
+        )
+    )
+    script = """
+import sys
+from dpone_core.api import plan
+assert plan(sys.argv[1])[0]["hooks"]["post_hook"][0]["type"] == "marker"
+loaded = {"sqlglot", "urllib.request"} & set(sys.modules)
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(manifest)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
