@@ -5,6 +5,7 @@ Also what a provider declares about a hook type: the closed table of its options
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +17,7 @@ from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKin
 
 HookScalar = str | int | bool
 SQL_TYPE: Final = "sql"
+_ID: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 
 
 class ScalarKind(StrEnum):
@@ -82,6 +84,11 @@ class HookDefinition:
     depends_on: tuple[str, ...] = ()
     lineage: HookLineage = field(default_factory=HookLineage)
     airflow: AirflowExecution = AirflowExecution.INLINE
+
+    def __post_init__(self) -> None:
+        """Ids name files and steps. Raises ValueError."""
+        if _ID.fullmatch(self.id) is None:
+            raise ValueError("a hook id has lower-case letters, digits and underscores, at most 64")
 
     @property
     def sql_hash(self) -> str | None:

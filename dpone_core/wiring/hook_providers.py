@@ -89,7 +89,7 @@ class MarkerHookProvider:
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
         """Raises ETLExecutionError of the evidence files. Repeating it replaces the file."""
         content = notification(hook, context)
-        name = f"{hook.phase.value}_{safe_run_id(hook.id)}.json"
+        name = f"{hook.phase.value}_{hook.id}.json"
         self.files.publish(f"runs/{context.process}/{safe_run_id(context.run_id)}/markers/{name}", content)
         return HookResult(values={"size_bytes": len(content)})
 
