@@ -15,7 +15,9 @@ import pytest
 from dpone_core.connectors._sql.embedded import exclusive_lock
 from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.load_config import TableName
+from dpone_core.model.vocabulary import RetryClassification
 from tests.connectors.sessions import connection, duckdb_sink, embedded_clickhouse
+from tests.spec.builders import Project, code_of, flow, outcome_of
 
 PREPARE = """
 import os, sys
@@ -170,3 +172,28 @@ def test_a_claim_that_cannot_be_read_refuses_nobody_at_once(tmp_path: Path) -> N
 def acquire(path: Path, timeout_seconds: float, target: str | None) -> None:
     with exclusive_lock(str(path), timeout_seconds=timeout_seconds, holder="run r2", target=target):
         pass
+
+
+@pytest.mark.parametrize(
+    ("sink", "uri"), [("duckdb", "duckdb:///{root}/dwh"), ("files", "file:///{root}/dwh")], ids=["duckdb", "files"]
+)
+def test_a_run_into_a_target_that_is_being_loaded_is_refused_at_once_and_may_be_repeated(
+    tmp_path: Path, sink: str, uri: str
+) -> None:
+    project = Project(tmp_path, environment={"DPONE_CONN_DWH": uri.format(root=tmp_path)})
+    project.orders()
+    project.written(flow(sink__type=sink))
+    with exclusive_lock(str(tmp_path / "dwh"), timeout_seconds=0, holder="run r1", target="raw.orders"):
+        execution = project.execute()
+    outcome = outcome_of(execution)
+    assert code_of(execution) == "load_in_progress"
+    assert outcome.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    assert not (tmp_path / "dwh").exists()
+
+
+def test_a_default_schema_left_out_is_the_same_target(tmp_path: Path) -> None:
+    project = Project(tmp_path, environment={"DPONE_CONN_DWH": f"duckdb:///{tmp_path / 'dwh'}"})
+    project.orders()
+    project.written(flow(sink__table={"name": "orders"}))
+    with exclusive_lock(str(tmp_path / "dwh"), timeout_seconds=0, holder="run r1", target="main.orders"):
+        assert code_of(project.execute()) == "load_in_progress"
