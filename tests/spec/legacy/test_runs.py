@@ -13,6 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dpone_core.connectors.files.target_directory import TargetDirectory
+from dpone_core.model.load_config import TableName
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
 
 ACCEPTANCE = {"enabled": True, "mode": "required", "capture": {"staged": False}}
@@ -158,3 +160,27 @@ def test_decimals_of_another_engine_arrive_exactly(tmp_path: Path) -> None:
     assert code_of(project.execute("run-2")) is None
     (part,) = parts(project)
     assert Decimal(part.read_text().splitlines()[1].split(",")[1].strip('"')) == Decimal("0.1")
+
+
+def test_cleanup_removes_what_a_dead_load_never_published_and_no_data(tmp_path: Path) -> None:
+    project = lake(tmp_path)
+    project.written(files_flow("csv"))
+    outcome = outcome_of(project.execute("run-1"))
+    table = TableName(schema="raw", name="orders")
+    hidden = TargetDirectory(base=tmp_path / "lake", table=table).unpublished(outcome.identity)
+    hidden.mkdir()
+    before = parts(project)
+    finished = project.dpone("cleanup", "m.yaml", "--run-id", "run-1", "--format", "json")
+    assert finished.exit_code == 0, finished.stdout + finished.stderr
+    assert finished.document["removed"] == [hidden.name[1:]]
+    assert not hidden.exists() and parts(project) == before
+
+
+def test_a_leftover_is_reported_by_the_next_load(tmp_path: Path) -> None:
+    project = lake(tmp_path)
+    project.written(files_flow("csv"))
+    outcome = outcome_of(project.execute("run-1"))
+    table = TableName(schema="raw", name="orders")
+    TargetDirectory(base=tmp_path / "lake", table=table).unpublished(outcome.identity).mkdir()
+    warnings = outcome_of(project.execute("run-2")).warnings
+    assert any(warning.startswith("leftovers of an earlier load: raw.__dpone__stg_orders_") for warning in warnings)
