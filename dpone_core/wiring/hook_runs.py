@@ -88,6 +88,7 @@ class HookRun:
             try:
                 steps.append(self._run_one(hook, actions))
             except ETLExecutionError as error:
+                self.environment.cancellation.checkpoint()  # a driver that a signal stopped reports its own failure
                 steps.append(hook_json(hook, "failed", error.code))
                 return steps, error
         return steps, None

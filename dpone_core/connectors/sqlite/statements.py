@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
+
+_STEPS_BETWEEN_CALLS: Final = 200_000
 
 
 class SqliteStatements:
@@ -23,7 +26,7 @@ class SqliteStatements:
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_script(bound.text)
         try:
-            connection = sqlite3.connect(self._uri, uri=True, isolation_level=None)
+            connection = _interruptible(self._uri)
             try:
                 self._run(connection, statements, values, autocommit=script.autocommit)
             finally:
@@ -37,7 +40,7 @@ class SqliteStatements:
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f":dpone_p{ordinal}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         try:
-            connection = sqlite3.connect(self._uri, uri=True, isolation_level=None)
+            connection = _interruptible(self._uri)
             try:
                 connection.execute("PRAGMA query_only = ON")
                 cursor = connection.execute(bound.text, values)
@@ -69,6 +72,17 @@ class SqliteStatements:
             )
         if not autocommit:
             connection.execute("COMMIT")
+
+
+def _interruptible(uri: str) -> sqlite3.Connection:
+    """A statement stops soon after a signal: Python looks at signals whenever the engine calls back."""
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    connection.set_progress_handler(_go_on, _STEPS_BETWEEN_CALLS)
+    return connection
+
+
+def _go_on() -> int:
+    return 0
 
 
 def split_script(script: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sqlite3
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -141,3 +142,32 @@ def test_a_signal_in_a_hook_that_must_not_be_repeated_blocks_the_next_try(projec
     again = project.run("--run-id", "r1")
     assert (again.exit_code, again.code) == (1, "hook_outcome_unknown")
     assert project.target("SELECT count(*) FROM raw.orders") == [(3,)]
+
+
+@pytest.mark.parametrize("command", ["run", "hooks"])
+def test_a_signal_stops_a_statement_that_would_run_for_hours(project: Project, command: str) -> None:
+    """The update is one transaction: it is rolled back with the connection."""
+    endless = "INSERT INTO began SELECT a.id FROM orders a, orders b, orders c, orders d, orders e"
+    project.source("CREATE TABLE began (id INTEGER)")
+    once = hook("refresh", endless, kind="source_refresh", retry_policy="none")
+    project.written(flow(source__options=hooks(pre=[once])))
+    receipt = str(project.root / "receipt.json")
+    arguments = ("m.yaml", "--format", "json", "--run-id", "r1", "--receipt-path", receipt)
+    if command == "run":
+        process = started(project, *arguments, until="phase=pre_hook")
+    else:
+        process = project.start("hooks", "execute", *arguments, "--phase", "pre_hook")
+        wait_for_record(project)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=60)
+    finished = ended(project, process, arguments)
+    assert finished.exit_code == 143
+    assert finished.receipt is not None and finished.receipt["status"] == "interrupted"
+    assert not has_begun(project)
+
+
+def wait_for_record(project: Project) -> None:
+    """Until the hook's durable `started` record stands."""
+    deadline = time.monotonic() + 60
+    while not list(project.root.rglob("hooks/*.json")):
+        assert time.monotonic() < deadline
