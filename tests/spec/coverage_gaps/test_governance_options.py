@@ -1,0 +1,50 @@
+"""Where staging lives, what `audit.mode: off` stops, and that neither changes what is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpone_core import api
+from tests.spec.builders import Project, flow, outcome_of
+
+AUDIT = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '%load%s' AND table_schema = 'etl_state'"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path)
+    project.orders()
+    return project
+
+
+@pytest.mark.parametrize(("staging", "schema"), [(None, "raw"), ({"schema": "ops"}, "ops")])
+@pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
+def test_staging_stands_beside_the_target_unless_a_schema_is_given(
+    project: Project, staging: dict[str, object] | None, schema: str, sink: str
+) -> None:
+    changes: dict[str, object] = {"sink__type": sink} | ({"sink__staging": staging} if staging else {})
+    (plan,) = api.plan(project.written(flow(**changes)), project_dir=project.root, environment={})
+    target: Any = dict(plan)["targets"][0]  # type: ignore[index]
+    assert target["table"] == "raw.orders"
+    assert target["staging"].startswith(f"{schema}.__dpone__stg_")
+
+
+@pytest.mark.parametrize("audit", [{"enabled": False}, {"mode": "off"}])
+@pytest.mark.parametrize(("threshold", "passes"), [(3, True), (4, False)])
+def test_audit_off_writes_no_audit_table_and_judges_as_before(
+    project: Project, audit: dict[str, object], threshold: int, passes: bool
+) -> None:
+    gate = {"type": "min_rows", "side": "target", "threshold": threshold}
+    options = {"load_governance": {"audit": audit}}
+    project.written(flow(sink__options=options, quality={"gates": [gate]}))
+    assert outcome_of(project.execute("r1")).passed is passes
+    assert project.target(AUDIT) == [(0,)]
+
+
+def test_audit_is_on_when_nothing_is_said(project: Project) -> None:
+    project.written(flow())
+    assert outcome_of(project.execute("r1")).passed
+    assert project.target(AUDIT) == [(2,)]
