@@ -13,7 +13,7 @@ from dpone_core.evidence.outcome import RunFacts, RunReport, failure_facts
 from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunInvocation
-from dpone_core.loading.attempt import AttemptResult, run_attempt
+from dpone_core.loading.attempt import AttemptResult, OpenSessions, run_attempt
 from dpone_core.loading.context import LoadEnvironment, LoadRequest
 from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
@@ -55,19 +55,53 @@ def run_process(
     redactor: Redactor,
     selector: str | None,
 ) -> RunOutcome:
-    """Never raises for what a load can cause; the report's exit code says what happened."""
-    planned = prepared.planned
-    facts = RunFacts(
-        manifest=planned.config.manifest,
-        process=planned.config.process,
+    """Over the sessions of the prepared connections."""
+    run = ProcessRun(
+        prepared=prepared,
+        invocation=invocation,
+        environment=environment,
+        retry=retry,
+        redactor=redactor,
         selector=selector,
-        run_id=invocation.run_id,
-        max_attempts=retry.retry_attempts + 1,
-        retry_backoff_seconds=retry.backoff_seconds,
     )
-    attempt, attempts = _attempts(prepared, invocation, environment, retry)
-    report = RunReport(facts=facts, outcome=attempt.outcome, attempts=attempts)
-    return _published(report, attempt.error, prepared, invocation, environment, redactor)
+    return run.over(session_opener(prepared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRun:
+    """One run of one prepared process."""
+
+    prepared: PreparedProcess
+    invocation: RunInvocation
+    environment: LoadEnvironment
+    retry: RetryPolicy
+    redactor: Redactor
+    selector: str | None
+
+    def over(self, open_sessions: OpenSessions) -> RunOutcome:
+        """Opens sessions once per attempt. Never raises for what a load can cause; the report says what happened."""
+        config, retry = self.prepared.planned.config, self.retry
+        facts = RunFacts(
+            manifest=config.manifest,
+            process=config.process,
+            selector=self.selector,
+            run_id=self.invocation.run_id,
+            max_attempts=retry.retry_attempts + 1,
+            retry_backoff_seconds=retry.backoff_seconds,
+        )
+        attempt, attempts = _attempts(self, open_sessions)
+        report = RunReport(facts=facts, outcome=attempt.outcome, attempts=attempts)
+        return _published(report, attempt.error, self.prepared, self.invocation, self.environment, self.redactor)
+
+
+def session_opener(prepared: PreparedProcess) -> SessionOpener:
+    return SessionOpener(
+        config=prepared.planned.config,
+        plan=prepared.planned.plan,
+        source=prepared.source,
+        sink=prepared.sink,
+        lock_timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS,
+    )
 
 
 def fresh_identity(invocation: RunInvocation, clock: Clock, attempt: int) -> LoadIdentity:
@@ -77,9 +111,8 @@ def fresh_identity(invocation: RunInvocation, clock: Clock, attempt: int) -> Loa
     )
 
 
-def _attempts(
-    prepared: PreparedProcess, invocation: RunInvocation, environment: LoadEnvironment, retry: RetryPolicy
-) -> tuple[AttemptResult, int]:
+def _attempts(run: ProcessRun, open_sessions: OpenSessions) -> tuple[AttemptResult, int]:
+    prepared, invocation, environment, retry = run.prepared, run.invocation, run.environment, run.retry
     planned = prepared.planned
     request = LoadRequest(
         config=planned.config,
@@ -91,16 +124,10 @@ def _attempts(
             planned.config, planned.hook_providers, environment.evidence, prepared.hook_connections
         ),
     )
-    opener = SessionOpener(
-        config=planned.config,
-        plan=planned.plan,
-        source=prepared.source,
-        sink=prepared.sink,
-        lock_timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS,
-    )
     number = 1
     while True:
-        attempt = run_attempt(request, environment, fresh_identity(invocation, environment.clock, number), opener)
+        identity = fresh_identity(invocation, environment.clock, number)
+        attempt = run_attempt(request, environment, identity, open_sessions)
         outcome = attempt.outcome
         interrupted = attempt.error is not None and not isinstance(attempt.error, Exception)
         repeatable = outcome.retry is not None and outcome.retry.allows_automatic_retry and not interrupted

@@ -1,0 +1,273 @@
+"""The fault matrix: every step of a load, every way it can go wrong there, and what must be true afterwards.
+
+Rows 1 and 2 stand in the target when the fault happens, rows 3 and 4 are this load's. An incremental append with a
+cursor is the hardest case: repeating it shows, and a cursor that moved too far loses rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.faults.injection import FaultKind, When
+from tests.spec.builders import append_flow, hook, hooks
+
+OLD: Final = [1, 2]
+FRESH: Final = [3, 4]
+NEW: Final = OLD + FRESH
+OLD_CURSOR: Final = "30"
+NEW_CURSOR: Final = "50"
+BOTH: Final = (When.BEFORE, When.AFTER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A moment of the lifecycle: the `occurrence`-th call of this name."""
+
+    name: str
+    call: str
+    occurrence: int = 1
+    whens: tuple[When, ...] = BOTH
+
+
+def _steps(*steps: tuple[str, str] | Step) -> tuple[Step, ...]:
+    return tuple(step if isinstance(step, Step) else Step(name=step[0], call=step[1]) for step in steps)
+
+
+_BEFORE_ROWS: Final = (
+    ("lease", "leases taken"),
+    ("started row", "loads started"),
+    ("leftovers", "target.leftovers"),
+    ("pre-hook announced", "load_steps open running"),
+    ("pre-hook", "statements.execute"),
+    ("cursor read", "cursor_state.read"),
+    ("describe source", "source.describe"),
+    ("describe target", "target.describe_target"),
+    ("described row", "load_steps source_described succeeded"),
+    ("open stream", "source.open_stream"),
+    ("preflight", "target.preflight"),
+)
+_AFTER_ROWS: Final = (
+    ("committed row", "loads committed"),
+    ("load record", "publish load.json"),
+    ("state", "cursor_state"),
+    ("post-hook announced", "load_steps close running"),
+    Step(name="post-hook", call="statements.execute", occurrence=2),
+    ("lease release", "leases released"),
+    ("report.md", "publish report.md"),
+    ("run.json", "publish run.json"),
+)
+_MIDDLE: Final = Step(name="middle of rows", call="rows", occurrence=2)
+STAGED: Final = _steps(
+    *_BEFORE_ROWS,
+    Step(name="stage begin", call="staged.stage", whens=(When.BEFORE,)),
+    _MIDDLE,
+    Step(name="stage end", call="staged.stage", whens=(When.AFTER,)),
+    ("staged row", "load_steps staged succeeded"),
+    ("lineage projection", "staged.project_lineage"),
+    ("gates recorded", "load_steps quality_checked succeeded"),
+    ("acceptance source", "metrics.source"),
+    ("acceptance staged", "metrics.staged"),
+    ("finalize", "staged.finalize"),
+    ("acceptance target", "metrics.target"),
+    ("finalized evidence", "load_steps finalized succeeded"),
+    ("cleanup", "staged.cleanup"),
+    *_AFTER_ROWS,
+)
+LEGACY: Final = _steps(
+    *_BEFORE_ROWS,
+    ("acceptance source", "metrics.source"),
+    Step(name="load begin", call="legacy.load", whens=(When.BEFORE,)),
+    _MIDDLE,
+    Step(name="load end", call="legacy.load", whens=(When.AFTER,)),
+    ("gates recorded", "load_steps quality_checked succeeded"),
+    ("acceptance target", "metrics.target"),
+    ("finalized evidence", "load_steps finalized succeeded"),
+    *_AFTER_ROWS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One fault at one moment of a load into one sink."""
+
+    sink: str
+    step: Step
+    when: When
+    kind: FaultKind
+
+    def __str__(self) -> str:
+        return f"{self.sink}-{self.step.name}-{self.when}-{self.kind}"
+
+    @property
+    def fault(self) -> dict[str, object]:
+        return {"call": self.step.call, "occurrence": self.step.occurrence, "when": self.when, "kind": self.kind}
+
+    @property
+    def committed(self) -> bool:
+        """Whether the target holds this load's rows afterwards."""
+        if self.kind is FaultKind.SIGTERM and self.step.name == "finalize":
+            return True  # the commit is near, so the termination waits until its record is durable
+        return self._is_done("load end" if self.sink == "files" else "finalize")
+
+    @property
+    def advanced(self) -> bool:
+        """Whether the cursor is durable afterwards."""
+        return self._is_done("state") or (self.kind is FaultKind.SIGTERM and self.committed)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the load is durable, its evidence included."""
+        if self.kind is FaultKind.SIGTERM:
+            return self.step.name in ("report.md", "run.json")  # nothing is left to interrupt
+        return self.kind is FaultKind.SIGKILL and self._is_done("run.json")
+
+    @property
+    def loses_staging(self) -> bool:
+        """Whether nobody can remove staging: the process is gone, its name was lost, or it may be the only copy."""
+        names = {"stage end": When.AFTER, "finalize": When.BEFORE}
+        lost = names.get(self.step.name) is self.when and (
+            self.step.name == "stage end" or self.kind is FaultKind.CRASH
+        )
+        return self.kind is FaultKind.SIGKILL or lost
+
+    def _is_done(self, name: str) -> bool:
+        steps = LEGACY if self.sink == "files" else STAGED
+        index = next(number for number, step in enumerate(steps) if step.name == name)
+        here = steps.index(self.step)
+        return here > index or (here == index and self.when is When.AFTER)
+
+
+def cells(sink: str) -> Iterator[Cell]:
+    for step in LEGACY if sink == "files" else STAGED:
+        for when in step.whens:
+            for kind in FaultKind:
+                yield Cell(sink=sink, step=step, when=when, kind=kind)
+
+
+def manifest(sink: str) -> dict[str, object]:
+    capture = {"source": True, "staged": sink != "files", "target": True}
+    both = hooks(pre=[hook("open", "INSERT INTO log VALUES (1)")], post=[hook("close", "INSERT INTO log VALUES (2)")])
+    return append_flow(
+        sink__type=sink,
+        source__options={**both, "incremental": {"cursor_column": "updated_at"}},
+        quality={
+            "gates": [{"type": "row_count_reconciliation"}],
+            "acceptance": {"enabled": True, "mode": "required", "capture": capture},
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a run left: its exit, stdout, receipt and run.json, and what the target holds."""
+
+    exit_code: int
+    report: dict[str, Any] | None
+    receipt: dict[str, Any] | None
+    published: dict[str, Any] | None
+    ids: list[int]
+    leftovers: list[str]
+    cursor: str | None
+    loads: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, root: Path, run_id: str, exit_code: int, seen: dict[str, Any]) -> Left:
+        (published,) = list(root.glob(f"evidence/runs/orders/{run_id}*/*/run.json")) or [None]
+        return cls(
+            exit_code=exit_code,
+            report=_document(root / f"{run_id}.stdout"),
+            receipt=_document(root / f"{run_id}.receipt"),
+            published=None if published is None else _document(published),
+            **seen,
+        )
+
+
+def _document(path: Path) -> dict[str, Any] | None:
+    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else None
+
+
+def violations(cell: Cell, left: Left, run_id: str) -> Iterator[str]:
+    """Everything a run that met this fault says or left behind that is not true, or is too much."""
+    if left.ids != (NEW if cell.committed else OLD):
+        yield f"the target holds {left.ids}"
+    if left.cursor != (NEW_CURSOR if cell.advanced else OLD_CURSOR):
+        yield f"the cursor is {left.cursor}"
+    if "committed" in left.loads.get(run_id, []) and not cell.committed:
+        yield "the audit says committed"
+    if left.leftovers and not cell.committed and not cell.loses_staging:
+        yield f"staging was not removed: {left.leftovers}"
+    if cell.kind is FaultKind.SIGKILL:
+        yield from _killed(cell, left)
+    elif cell.complete:
+        yield from _successful(left)
+    else:
+        yield from _failed(cell, left)
+
+
+def _killed(cell: Cell, left: Left) -> Iterator[str]:
+    if left.exit_code != -9 or left.receipt is not None or left.report is not None:
+        yield f"a killed run said something: {left.exit_code}"
+    if left.published is not None and not cell.complete:
+        yield "a killed run published run.json"
+
+
+def _successful(left: Left) -> Iterator[str]:
+    receipt = left.receipt or {}
+    if left.exit_code != 0 or receipt.get("status") != "succeeded" or not left.published:
+        yield f"a complete run is not told as one: {left.exit_code} {receipt.get('status')}"
+
+
+def _failed(cell: Cell, left: Left) -> Iterator[str]:
+    expected = (143, "interrupted") if cell.kind is FaultKind.SIGTERM else (1, "failed")
+    receipt = left.receipt or {}
+    if (left.exit_code, receipt.get("status")) != expected or receipt.get("exit_code") != left.exit_code:
+        yield f"exit {left.exit_code}, receipt {receipt.get('status')} instead of {expected}"
+    if left.report is None:
+        yield "nothing was printed"
+        return
+    documents = [left.report] if left.published is None else [left.report, left.published["report"]]
+    if left.published is None and cell.step.name not in ("report.md", "run.json"):
+        yield "no run.json"
+    for document in documents:
+        if document["passed"] or document["result"]["status"] != "error" or not document["result"].get("error_code"):
+            yield "a failed run is reported as passed"
+            return
+        yield from _untrue(cell, document["result"]["failure_context"])
+    yield from _untrue(cell, receipt)
+
+
+def _untrue(cell: Cell, said: dict[str, Any]) -> Iterator[str]:
+    """What is claimed of target, boundary, state and retry; `unknown` is never untrue, where it can be unknown."""
+    states = {True: "mutation_returned_success", False: "not_mutated"}
+    commits = cell.step.name in ("finalize", "load begin", "load end", "middle of rows")
+    if said["target_state"] != states[cell.committed] and not (commits and said["target_state"] == "unknown"):
+        yield f"target_state {said['target_state']}"
+    if said["failure_boundary"] == "pre_commit" and cell.committed:
+        yield "failure_boundary pre_commit after the commit"
+    if said["failure_boundary"] == "post_commit" and said["target_state"] == "not_mutated":
+        yield "failure_boundary post_commit without a commit"
+    if said["source_state"] != ("advanced" if cell.advanced else "not_advanced") and cell.step.name != "state":
+        yield f"source_state {said['source_state']}"
+    if said["source_state"] == "advanced" and not cell.advanced:
+        yield "source_state advanced without a cursor"
+    if said["retry_classification"] == "retry_before_target_mutation" and said["target_state"] != "not_mutated":
+        yield "a retry is called safe"
+
+
+def violations_of_next(cell: Cell, left: Left, again: Left) -> Iterator[str]:
+    """What the next run of the same manifest must do: succeed, name what it found, and load what is missing once."""
+    if again.exit_code != 0 or again.report is None or not again.report["passed"]:
+        yield f"the next run ended with {again.exit_code}: {again.report and again.report['result'].get('errors')}"
+        return
+    warnings = [text for text in again.report["result"]["details"]["warnings"] if "leftovers" in text]
+    if bool(warnings) != bool(left.leftovers) or any(name not in warnings[0] for name in left.leftovers):
+        yield f"leftovers {left.leftovers} are reported as {warnings}"
+    repeats = cell.committed and not cell.advanced  # the run said that a retry may repeat the mutation
+    if again.ids != sorted(NEW + FRESH if repeats else NEW):
+        yield f"after the next run the target holds {again.ids}"
+    if again.cursor != NEW_CURSOR:
+        yield f"after the next run the cursor is {again.cursor}"
