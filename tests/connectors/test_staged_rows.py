@@ -168,3 +168,23 @@ def test_technical_columns_of_an_earlier_preset_stay_null_in_appended_rows(
     sink.ports.target.preflight(request_two)
     sink.load(request_two, orders(2))
     assert {row["id"]: row["__dpone__run_id"] for row in sink.rows(table)} == {1: None, 2: None}
+
+
+def test_seconds_and_days_of_an_existing_clickhouse_target_are_read_back_as_times(clickhouse: OpenSink) -> None:
+    session, table = session_of(clickhouse), fresh_table()
+    session.command(f"CREATE DATABASE IF NOT EXISTS {table.schema}")
+    session.command(
+        f"CREATE TABLE {table.schema}.{table.name} (id Int64, at DateTime, day Date, word LowCardinality(String))"
+        " ENGINE = MergeTree ORDER BY tuple()"
+    )
+    target = clickhouse.ports.target.describe_target(table)
+    rows = clickhouse.ports.staged_rows
+    assert target is not None and rows is not None
+    sent = pa.RecordBatch.from_pylist(
+        [{"id": 1, "at": datetime(2025, 1, 1, 0, 0, 7, tzinfo=UTC), "day": date(2025, 1, 1), "word": "a"}],
+        schema=arrow_schema(target),
+    )
+    handle = clickhouse.staged.stage(stage_request(table, schema=target, strategy=APPEND), iter([sent]))
+    schema = rows.arrow_schema(target)
+    assert digest(schema, rows.read_back(handle)) == digest(schema, [sent])
+    clickhouse.staged.cleanup(handle)

@@ -42,7 +42,7 @@ class ClickHouseStagedRows:
         stored = schema_of(self._session, handle.table) or TableSchema(columns=())
         selected = ", ".join(_selected(column, stored) for column in schema.columns)
         rows = 0
-        self._session.attempt(f"SYSTEM STOP MERGES {table}")
+        stopped = self._session.attempt(f"SYSTEM STOP MERGES {table}") is None
         try:
             for part, part_rows in self._parts(handle.table):
                 for start in range(0, part_rows, PAGE_ROWS):
@@ -56,9 +56,16 @@ class ClickHouseStagedRows:
                     for batch in bounded(page.to_batches()):
                         yield cast(_plain(batch, schema))
         finally:
-            self._session.attempt(f"SYSTEM START MERGES {table}")
+            if stopped:
+                self._start_merges(table)
         if rows != handle.staged_rows:
             raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
+
+    def _start_merges(self, table: str) -> None:
+        """Staging becomes the target: it must not be published with its merges stopped without anybody knowing."""
+        self._session.command(
+            f"SYSTEM START MERGES {table}", code=_UNREADABLE, message="merges of staging could not be started again"
+        )
 
     def _parts(self, table: TableName) -> list[tuple[str, int]]:
         rows = self._session.rows(
