@@ -62,7 +62,10 @@ def read_project_file(
         raise ProjectFileError(
             "the file name is not a relative path with '/'", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
         )
-    real_root, real = root.resolve(), (directory / name).resolve()
+    try:
+        real_root, real = root.resolve(), (directory / name).resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError up to Python 3.12
+        raise ProjectFileError("the file name leads nowhere", fix=_RELATIVE) from error
     if not real.is_relative_to(real_root):
         raise ProjectFileError(
             "the file is outside the project root", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
