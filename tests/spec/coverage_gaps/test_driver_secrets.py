@@ -33,7 +33,8 @@ def test_a_driver_that_raises_its_dsn_leaves_no_byte_of_the_password(tmp_path: P
     finished = project.dpone(
         *("run", "m.yaml", "--format", "json"), *receipt, environment=environment, launcher=launcher
     )
-    assert finished.exit_code == 1 and finished.result["failure_context"]["target_state"] == "not_mutated"
+    assert (finished.exit_code, finished.code) == (1, "sink_unreachable")
+    assert finished.result["failure_context"]["target_state"] == "not_mutated"
     assert "Traceback" not in finished.stdout + finished.stderr
     emitted = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     emitted += [finished.stdout.encode(), finished.stderr.encode()]

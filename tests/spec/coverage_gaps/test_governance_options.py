@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpone_core import api
-from tests.spec.builders import Project, flow, outcome_of
+from tests.spec.builders import Project, append_flow, flow, outcome_of
 
 AUDIT = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '%load%s' AND table_schema = 'etl_state'"
 
@@ -48,3 +48,15 @@ def test_audit_is_on_when_nothing_is_said(project: Project) -> None:
     project.written(flow())
     assert outcome_of(project.execute("r1")).passed
     assert project.target(AUDIT) == [(2,)]
+
+
+@pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
+@pytest.mark.parametrize("strategy", ["full_refresh", "incremental_append"])
+def test_a_sink_with_staging_is_planned_pre_finalize_with_all_three_sides(
+    project: Project, sink: str, strategy: str
+) -> None:
+    manifest = flow(sink__type=sink) if strategy == "full_refresh" else append_flow(sink__type=sink)
+    (plan,) = api.plan(project.written(manifest), project_dir=project.root, environment={})
+    route: Any = dict(plan)["route"]
+    assert (route["load_path"], route["finalization_phase"]) == ("staged", "pre_finalize")
+    assert route["physical_sides"] == ["source", "staged", "target"]
