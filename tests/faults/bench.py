@@ -27,6 +27,7 @@ from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, resolve_invocation
 from dpone_core.loading.context import LoadEnvironment
 from dpone_core.manifest.resolve import load_manifest
+from dpone_core.ports.clock import Clock
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.wiring.process import SignalCancellation, SilentProgress, SystemClock
 from dpone_core.wiring.runs import ProcessRun, RetryPolicy, session_opener
@@ -47,14 +48,19 @@ class Seen:
     loads: dict[str, list[str]]
 
 
-def run(root: Path, sink: str, run_id: str, fault: Fault | None) -> int:
-    """What `dpone run --run-id ... --format json --receipt-path receipt.json` does, over watched ports."""
-    variables = {
-        "DPONE_CONN_SHOP": f"sqlite:///{root / 'shop.sqlite'}",
-        "DPONE_CONN_DWH": SINK_URI[sink].format(root),
-    }
-    clock, redactor, cancellation, facts = SystemClock(), Redactor(), SignalCancellation(), StepFacts()
-    moments = Moments(fault)
+def connections(root: Path, sink: str) -> dict[str, str]:
+    return {"DPONE_CONN_SHOP": f"sqlite:///{root / 'shop.sqlite'}", "DPONE_CONN_DWH": SINK_URI[sink].format(root)}
+
+
+def run(
+    root: Path, sink: str, run_id: str, moments: Moments, clock: Clock | None = None, *, is_server: bool = False
+) -> int:
+    """What `dpone run --run-id ... --format json --receipt-path ...` does, over watched ports.
+
+    `is_server`: leases count as for an engine that several processes may use at once.
+    """
+    variables, clock = connections(root, sink), clock or SystemClock()
+    redactor, cancellation, facts = Redactor(), SignalCancellation(), StepFacts()
     started_at, error = clock.utc_now(), None
     try:
         with cancellation.installed():
@@ -75,7 +81,7 @@ def run(root: Path, sink: str, run_id: str, fault: Fault | None) -> int:
                 redactor=redactor,
                 selector=None,
             )
-            outcome = process.over(watched_sessions(session_opener(prepared), moments))
+            outcome = process.over(watched_sessions(session_opener(prepared), moments, is_server=is_server))
             learn(
                 facts,
                 RunExecution(report=outcome.report, outcomes=(outcome,), invocation=invocation, refusal=None),
@@ -171,9 +177,9 @@ def work(task: dict[str, Any]) -> int:
     os.chdir(root)
     if fault is not None:
         kinds = {"when": When(fault["when"]), "kind": FaultKind(fault["kind"])}
-        return run(root, sink, task["run_id"], Fault(**{**fault, **kinds}))
+        return run(root, sink, task["run_id"], Moments(Fault(**{**fault, **kinds})))
     before = asdict(seen(root, sink)) if task["look_first"] else None
-    exit_code = run(root, sink, task["run_id"], None)
+    exit_code = run(root, sink, task["run_id"], Moments(None))
     looked = {"before": before, "after": asdict(seen(root, sink))}
     (root / "seen.json").write_text(json.dumps(looked), encoding="utf-8")
     return exit_code

@@ -152,19 +152,22 @@ def watched_files(files: EvidenceFiles, moments: Moments) -> EvidenceFiles:
 
 
 def watched_sessions(
-    open_sessions: Callable[[LoadIdentity], AbstractContextManager[LoadSessions]], moments: Moments
+    open_sessions: Callable[[LoadIdentity], AbstractContextManager[LoadSessions]],
+    moments: Moments,
+    *,
+    is_server: bool,
 ) -> Callable[[LoadIdentity], AbstractContextManager[LoadSessions]]:
     """The same sessions, every port of them watched."""
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
         with open_sessions(identity) as sessions:
-            yield _watched(sessions, moments)
+            yield _watched(sessions, moments, is_server)
 
     return opened
 
 
-def _watched(sessions: LoadSessions, moments: Moments) -> LoadSessions:
+def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadSessions:
     source, sink = sessions.source, sessions.sink
     control: Any = WatchedControl(sink.control, "control", moments)
 
@@ -190,5 +193,5 @@ def _watched(sessions: LoadSessions, moments: Moments) -> LoadSessions:
         ),
         audit=replace(audit, control=control),
         cursor=replace(cursor, control=control),
-        lease=replace(lease, control=control),
+        lease=replace(lease, control=control, exclusive_process=lease.exclusive_process and not is_server),
     )
