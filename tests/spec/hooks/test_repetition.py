@@ -10,13 +10,22 @@ import json
 import signal
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpone_core.contracts.step_receipt import parse_receipt
-from dpone_core.model.vocabulary import RetryClassification
+from dpone_core.evidence.audit import StepOutcome
+from dpone_core.loading.hooks import HookLedger
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.identity import RunId
+from dpone_core.model.sql import SqlText
+from dpone_core.model.vocabulary import HookKind, HookPhase, RetryClassification
+from dpone_core.ports.hooks import HookActionError, HookActions
+from dpone_core.state.evidence_files import LocalEvidenceFiles
+from dpone_core.testing.fakes import FixedClock
 from dpone_core.wiring.runs import RetryPolicy
 from tests.spec.builders import Finished, Project, code_of, flow, hook, hooks, outcome_of
 from tests.spec.hooks.test_notifications import step_details
@@ -163,13 +172,49 @@ def test_the_record_of_hooks_execute_says_what_failed(project: Project) -> None:
     assert record["sql_hash"].startswith("sha256:") and "CANARY" not in json.dumps(record)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"status": "succeeded"}'])
-def test_a_damaged_record_proves_no_success(project: Project, content: bytes) -> None:
-    project.written(flow(source__options=hooks(pre=[writes("once", retry_policy="none")])))
-    by_hand(project)
-    (path,) = (project.root / "evidence").glob("runs/orders/*/hooks/pre_hook_once*.json")
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"\xff", b"[" * 8000, b'{"status": "succeeded"}', b'{"sql_hash": null}']
+)
+def test_a_damaged_record_proves_no_success(tmp_path: Path, content: bytes) -> None:
+    ledger = HookLedger(
+        files=LocalEvidenceFiles(root=tmp_path), clock=FixedClock(), process="orders", run_id=RunId("r1")
+    )
+    once = HookDefinition(
+        id="once", phase=HookPhase.PRE, kind=HookKind.CUSTOM, sql=SqlText(text="DELETE FROM t"), mutates_source=True
+    )
+    assert ledger.status(once) is None
+    ledger.started(once)
+    assert ledger.status(once) is StepOutcome.RUNNING
+    ledger.succeeded(once, {"statements": 1})
+    assert ledger.status(once) is StepOutcome.SUCCEEDED
+    (path,) = tmp_path.glob("runs/orders/*/hooks/pre_hook_once*.json")
     path.write_bytes(content)
-    again = by_hand(project)
-    expected = ["once", "once"] if content.endswith(b"}") else ["once"]
-    assert logged(project) == expected
-    assert again.exit_code == (0 if content.endswith(b"}") else 1)
+    known = b"sql_hash" in content
+    assert ledger.status(once) is (None if known else StepOutcome.RUNNING)
+
+
+def test_a_record_of_another_action_is_of_another_hook(tmp_path: Path) -> None:
+    ledger = HookLedger(
+        files=LocalEvidenceFiles(root=tmp_path), clock=FixedClock(), process="orders", run_id=RunId("r1")
+    )
+    marker = HookDefinition(id="a", phase=HookPhase.PRE, kind=HookKind.NOTIFICATION, type="marker")
+    ledger.succeeded(marker, {})
+    assert ledger.status(marker) is StepOutcome.SUCCEEDED
+    assert ledger.status(replace(marker, phase=HookPhase.POST)) is None
+    assert ledger.status(replace(marker, options={"x": 1})) is None
+
+
+@pytest.mark.parametrize("hook_id", ["", "A", "../x", "a/b", "a b", "x" * 65, "_x", "\u00e9"])
+def test_an_id_that_cannot_name_a_file_makes_no_hook(hook_id: str) -> None:
+    with pytest.raises(ValueError, match="hook id"):
+        HookDefinition(id=hook_id, phase=HookPhase.PRE, kind=HookKind.CUSTOM)
+
+
+def test_what_nobody_provides_or_connects_is_a_stable_code() -> None:
+    missing = HookDefinition(id="a", phase=HookPhase.PRE, kind=HookKind.CUSTOM, type="foreign")
+    with pytest.raises(HookActionError) as raised:
+        HookActions().provider_of(missing)
+    assert raised.value.code == "hook_provider_missing"
+    with pytest.raises(HookActionError) as raised:
+        HookActions().connection_of(missing)()
+    assert raised.value.code == "hook_connection_missing"
