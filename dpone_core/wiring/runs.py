@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dpone_core.errors import DponeError
 from dpone_core.evidence.markdown import run_markdown
 from dpone_core.evidence.outcome import RunFacts, RunReport, failure_facts
 from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
@@ -151,7 +151,27 @@ def _published(
     environment: LoadEnvironment,
     redactor: Redactor,
 ) -> RunOutcome:
-    """run.json is written last; a run whose evidence cannot be published is not successful."""
+    """run.json is written last; a run whose evidence cannot be published, for whatever reason, is not successful."""
+    try:
+        with environment.cancellation.shielded():
+            evidence = _publish(report, prepared, invocation, environment, redactor)
+    except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
+        if error is not None:
+            return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
+        failed = _without_evidence(report, publication)
+        with suppress(Exception), environment.cancellation.shielded():
+            _publish(failed, prepared, invocation, environment, redactor)  # run.json may stand there and say passed
+        return RunOutcome(report=failed, prepared=prepared, evidence=None, error=publication)
+    return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)
+
+
+def _publish(
+    report: RunReport,
+    prepared: PreparedProcess,
+    invocation: RunInvocation,
+    environment: LoadEnvironment,
+    redactor: Redactor,
+) -> PublishedEvidence:
     assert report.outcome is not None  # run_attempt always states one
     planned = prepared.planned
     document = redactor.value(
@@ -166,21 +186,10 @@ def _published(
         }
     )
     markdown = redactor.text(run_markdown(report, planned.plan))
-    try:
-        with environment.cancellation.shielded():
-            evidence = publish_evidence(
-                environment.evidence, planned.plan.process, report.outcome.identity, document, markdown
-            )
-    except DponeError as publication:
-        if error is not None:
-            return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
-        return RunOutcome(
-            report=_without_evidence(report, publication), prepared=prepared, evidence=None, error=publication
-        )
-    return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)
+    return publish_evidence(environment.evidence, planned.plan.process, report.outcome.identity, document, markdown)
 
 
-def _without_evidence(report: RunReport, publication: DponeError) -> RunReport:
+def _without_evidence(report: RunReport, publication: Exception) -> RunReport:
     """A committed load whose run.json is missing: post_commit, the target keeps the load, nothing is rolled back."""
     assert report.outcome is not None
     outcome = replace(
