@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +11,18 @@ import pytest
 import yaml
 
 from dpone_core.acceptance.policy import AcceptanceMetricConfigurationError
-from dpone_core.errors import ETLConfigurationError
+from dpone_core.errors import ConnectorError, ETLConfigurationError
 from dpone_core.manifest.resolve import load_manifest
+from dpone_core.ports.metrics import MetricRequest
 from dpone_core.wiring.planned import plan_process
-from tests.spec.builders import Project, flow, outcome_of
+from tests.spec.builders import Project, append_flow, flow, outcome_of
+from tests.spec.lifecycle.harness import Attempt
 from tests.spec.manifest.manifests import BATCH, codes_and_paths
 
 CHECKS = {"row_count": True, "null_counts": "all_columns", "distinct_counts": "all_columns"}
 REQUIRED = {"enabled": True, "mode": "required", "checks": CHECKS}
 CANARY = "c4n4ry"
+CURSOR = {"incremental": {"cursor_column": "id"}}
 
 
 @pytest.fixture
@@ -150,3 +154,30 @@ def test_too_few_staged_rows_leave_the_published_rows_where_they_are(project: Pr
     assert outcome.failure is not None and outcome.failure.code == "DPONE_QUALITY_GATES_FAILED"
     assert outcome.result.staged_rows == 2
     assert project.target("SELECT count(*) FROM raw.orders") == [(300,)]
+
+
+class Silent:
+    """A probe that does not answer."""
+
+    def collect(self, request: MetricRequest) -> Mapping[str, object]:
+        raise ConnectorError(f"{CANARY} cannot be asked", code="sink_query_failed")
+
+
+@pytest.mark.parametrize("mode", ["warn_only", "required"])
+def test_a_target_that_cannot_be_measured_stops_the_state_in_required_mode_only(tmp_path: Path, mode: str) -> None:
+    capture = {"source": False, "staged": False, "target": True}
+    quality = {"acceptance": {**REQUIRED, "mode": mode, "capture": capture}}
+    attempt = Attempt(manifest=append_flow(source__options=CURSOR, quality=quality), directory=tmp_path)
+    attempt.sink = replace(attempt.warehouse.ports(), metrics=Silent())
+    outcome = attempt.ran().outcome
+    assert attempt.target_ids() == [1, 2, 3]
+    assert CANARY not in repr(attempt.warehouse.control_rows) + repr(attempt.files.published)
+    if mode == "required":
+        assert outcome.failure is not None and outcome.failure.code == "target_acceptance_metric_probe_failed"
+        assert attempt.state() == []
+    else:
+        assert outcome.passed and len(attempt.state()) == 1
+        assert outcome.result.acceptance_metrics is not None
+        (snapshot,) = outcome.result.acceptance_metrics.snapshots
+        assert (snapshot.warnings, snapshot.row_count) == (("acceptance_metric_probe_failed",), None)
+        assert attempt.step("target_metrics_captured")["status"] == "warning"

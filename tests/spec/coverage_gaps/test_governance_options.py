@@ -32,13 +32,13 @@ def test_staging_stands_beside_the_target_unless_a_schema_is_given(
     assert target["staging"].startswith(f"{schema}.__dpone__stg_")
 
 
-@pytest.mark.parametrize("audit", [{"enabled": False}, {"mode": "off"}])
+@pytest.mark.parametrize("governance", [{"audit": {"enabled": False}}, {"audit": {"mode": "off"}}, {"enabled": False}])
 @pytest.mark.parametrize(("threshold", "passes"), [(3, True), (4, False)])
 def test_audit_off_writes_no_audit_table_and_judges_as_before(
-    project: Project, audit: dict[str, object], threshold: int, passes: bool
+    project: Project, governance: dict[str, object], threshold: int, passes: bool
 ) -> None:
     gate = {"type": "min_rows", "side": "target", "threshold": threshold}
-    options = {"load_governance": {"audit": audit}}
+    options = {"load_governance": governance}
     project.written(flow(sink__options=options, quality={"gates": [gate]}))
     assert outcome_of(project.execute("r1")).passed is passes
     assert project.target(AUDIT) == [(0,)]
