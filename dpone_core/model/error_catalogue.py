@@ -639,6 +639,16 @@ _STATE = (
             "Set `state: {type: sink}`, or name another process.",
         ),
         (
+            "DPONE_STATE_VALUE_INVALID",
+            "The value can never be compared with the cursor column.",
+            "Write integers as digits, dates and times in ISO 8601.",
+        ),
+        (
+            "DPONE_RUN_UNKNOWN",
+            "The audit table of the process knows no load of that run id.",
+            "Read run ids from `dpone report` or the load records.",
+        ),
+        (
             "DPONE_STATE_REASON_REQUIRED",
             "The cursor was to be replaced without a reason.",
             "Pass --reason; it is kept in the evidence.",
