@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-installed
 PYTEST_ARGS ?=
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-full check schemas docs bench lock clean
@@ -24,10 +25,10 @@ demo: $(STAMP) ## the main job end to end: CLI load, run-spec, real Airflow task
 	@$(BIN)/python examples/flights/demo.py
 
 test: $(STAMP) ## the quick suite
-	@$(BIN)/python -m pytest -q -m "not slow" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
 test-full: $(STAMP) ## the whole matrix
-	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 check: $(STAMP) ## lint, types, architecture, schema and docs drift
 	@$(BIN)/ruff check .
