@@ -6,9 +6,12 @@ commit are reported as such; the finalized target is never aborted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+
+import pyarrow as pa
 
 from dpone_core.acceptance.recorder import SideDataset
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeError
@@ -86,8 +89,10 @@ class LoadGovernanceFinalizationCoordinator:
         context.environment.progress.phase("stage")
         with ExitStack() as unrecorded:
             with context.record.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
-                handle = self.staged.stage(request, payload.pump.batches())
-                unrecorded.callback(self._abort, handle)
+                with ExitStack() as shield:
+                    handle = self.staged.stage(request, self._rows(payload, shield))
+                    unrecorded.callback(self._abort, handle)
+                context.environment.cancellation.checkpoint()
                 counters = payload.pump.counters
                 context.position.result = LoadResult(
                     extracted_rows=counters.rows,
@@ -110,6 +115,11 @@ class LoadGovernanceFinalizationCoordinator:
             context.record.load_status(LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows)
             unrecorded.pop_all()
         return handle
+
+    def _rows(self, payload: ExtractedPayload, shield: ExitStack) -> Iterator[pa.RecordBatch]:
+        """The pump's batches. Once they end a termination waits until staging has a handle to remove it by."""
+        yield from payload.pump.batches()
+        shield.enter_context(self.context.environment.cancellation.shielded())
 
     def _project_lineage(self, handle: StagedHandle) -> None:
         context = self.context

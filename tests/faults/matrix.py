@@ -128,11 +128,12 @@ class Cell:
     @property
     def loses_staging(self) -> bool:
         """Whether nobody can remove staging: the process is gone, its name was lost, or it may be the only copy."""
-        names = {"stage end": When.AFTER, "finalize": When.BEFORE}
-        lost = names.get(self.step.name) is self.when and (
-            self.step.name == "stage end" or self.kind is FaultKind.CRASH
-        )
-        return self.kind is FaultKind.SIGKILL or lost
+        lost = {
+            ("stage end", When.AFTER, FaultKind.ERROR),
+            ("stage end", When.AFTER, FaultKind.CRASH),
+            ("finalize", When.BEFORE, FaultKind.CRASH),
+        }
+        return self.kind is FaultKind.SIGKILL or (self.step.name, self.when, self.kind) in lost
 
     def _is_done(self, name: str) -> bool:
         steps = LEGACY if self.sink == "files" else STAGED
