@@ -16,7 +16,7 @@ from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.record import LoadRecord
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.outcome import LoadResult
-from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState, TargetState
+from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState
 from dpone_core.ports.state import Lease
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.report import QualityGateReport
