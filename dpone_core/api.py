@@ -30,7 +30,7 @@ from dpone_core.wiring import checking
 from dpone_core.wiring.bundles import PackReference, agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.evidence_lookup import FoundEvidence, newest_evidence
-from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections, retry_of
+from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections
 from dpone_core.wiring.operations import Operation
 from dpone_core.wiring.planned import PlannedProcess, plan_process
 from dpone_core.wiring.preparation import (
@@ -196,13 +196,13 @@ class HookOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HooksExecution:
-    """`sql_hash` is that of the only hook executed, None for several."""
+    """`sql_hash` is that of the only hook executed, None for several; `error` may be an interruption."""
 
     report: HooksReport
     invocation: RunInvocation
     policy_snapshot_id: str
     sql_hash: str | None
-    error: DponeError | None
+    error: BaseException | None
 
 
 def execute_hooks(
@@ -237,7 +237,7 @@ def execute_hooks(
         environment=_surroundings(ports, variables),
     )
     steps: list[dict[str, object]] = [hook_json(hook, "planned") for hook in hooks]
-    error: DponeError | None = None
+    error: BaseException | None = None
     if not options.dry_run:
         require_hook_connections(run)
         require_tokens(planned.config, invocation.token_values)
@@ -251,7 +251,7 @@ def execute_hooks(
             hook_id=options.hook_id,
             status="planned" if options.dry_run else "succeeded" if error is None else "failed",
             steps=tuple(steps),
-            retry=retry_of(hooks, error),
+            retry=run.retry_after(steps, error),
         ),
         invocation=invocation,
         policy_snapshot_id=planned.snapshot.policy_snapshot_id,

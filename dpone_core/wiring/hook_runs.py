@@ -7,13 +7,14 @@ before and `succeeded` after: a hook that succeeded in this run is not repeated,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from dpone_core.errors import DponeError, ETLConfigurationError, ETLExecutionError
+from dpone_core.errors import ETLConfigurationError, ETLExecutionError, RunTerminated
 from dpone_core.evidence.audit import StepOutcome
+from dpone_core.evidence.outcome import failure_facts
 from dpone_core.invocation import RunInvocation
 from dpone_core.loading.context import LoadEnvironment
 from dpone_core.loading.hooks import (
@@ -74,8 +75,8 @@ class HookRun:
     invocation: RunInvocation
     environment: LoadEnvironment
 
-    def execute(self) -> tuple[list[dict[str, object]], DponeError | None]:
-        """Runs in order and stops at the first failure; the steps say what each hook did."""
+    def execute(self) -> tuple[list[dict[str, object]], BaseException | None]:
+        """Runs in order and stops at the first failure or interruption; the steps say what each hook did."""
         actions = hook_actions(
             self.planned.config,
             self.planned.hook_providers,
@@ -84,22 +85,48 @@ class HookRun:
         )
         steps: list[dict[str, object]] = []
         for hook in self.hooks:
-            self.environment.cancellation.checkpoint()
             try:
+                self.environment.cancellation.checkpoint()
                 steps.append(self._run_one(hook, actions))
-            except ETLExecutionError as error:
-                self.environment.cancellation.checkpoint()  # a driver that a signal stopped reports its own failure
-                steps.append(hook_json(hook, "failed", error.code))
-                return steps, error
+            except (ETLExecutionError, KeyboardInterrupt, RunTerminated) as error:
+                stopped = self._interruption_behind(error)
+                steps.append(hook_json(hook, "failed", failure_facts(stopped).code))
+                return steps, stopped
         return steps, None
 
-    def _run_one(self, hook: HookDefinition, actions: HookActions) -> dict[str, object]:
-        ledger = HookLedger(
+    def retry_after(
+        self, steps: Sequence[Mapping[str, object]], error: BaseException | None
+    ) -> RetryClassification | None:
+        """Whether the phase may be repeated: not while a hook that must not be repeated started without success."""
+        if error is None:
+            return None
+        unproven = any(
+            hook.retry_policy is HookRetryPolicy.NONE and self._ledger().status(hook) is StepOutcome.RUNNING
+            for hook in self.hooks
+            if hook.id == steps[-1]["id"]
+        )
+        if unproven:
+            return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
+        return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+
+    def _interruption_behind(self, error: BaseException) -> BaseException:
+        """A driver that a signal stopped reports a failure of its own."""
+        try:
+            self.environment.cancellation.checkpoint()
+        except (KeyboardInterrupt, RunTerminated) as interruption:
+            return interruption
+        return error
+
+    def _ledger(self) -> HookLedger:
+        return HookLedger(
             files=self.environment.evidence,
             clock=self.environment.clock,
             process=self.planned.plan.process,
             run_id=self.invocation.run_id,
         )
+
+    def _run_one(self, hook: HookDefinition, actions: HookActions) -> dict[str, object]:
+        ledger = self._ledger()
         status = ledger.status(hook)
         if status is StepOutcome.SUCCEEDED:
             return hook_json(hook, "already_succeeded")
@@ -167,12 +194,3 @@ def require_hook_connections(run: HookRun) -> None:
         connector = config.source.type if on_source else config.sink.type
         require_uri(connector, connection)
         require_extra(connector, connection)
-
-
-def retry_of(hooks: tuple[HookDefinition, ...], error: DponeError | None) -> RetryClassification | None:
-    """A failed phase may be repeated only if none of its hooks forbids repetition."""
-    if error is None:
-        return None
-    if any(hook.retry_policy is HookRetryPolicy.NONE for hook in hooks):
-        return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
-    return RetryClassification.RETRY_BEFORE_TARGET_MUTATION

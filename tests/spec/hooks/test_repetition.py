@@ -109,6 +109,34 @@ def test_hooks_execute_that_was_killed_leaves_a_hook_that_nothing_repeats(projec
     assert logged(project) == []
 
 
+TERMINATED_AT_HOOK = (KILLED_AT_HOOK[0], "-c", KILLED_AT_HOOK[2].replace("SIGKILL", "SIGTERM"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "retry"), [("none", OPERATOR), ("default", RetryClassification.RETRY_BEFORE_TARGET_MUTATION)]
+)
+def test_hooks_execute_that_was_terminated_says_whether_it_may_be_repeated(
+    project: Project, policy: str, retry: RetryClassification
+) -> None:
+    project.written(flow(source__options=hooks(pre=[writes("first"), writes("once", retry_policy=policy)])))
+    assert by_hand(project, "--hook-id", "first").exit_code == 0
+    ended = by_hand(project, launcher=TERMINATED_AT_HOOK)
+    assert ended.exit_code == 143
+    receipt = parse_receipt(ended.receipt)
+    assert (receipt.status.value, receipt.retry_classification) == ("interrupted", retry)
+    assert [step["status"] for step in ended.document["steps"]] == ["already_succeeded", "failed"]
+
+
+def test_hooks_that_succeeded_do_not_forbid_repeating_one_that_may_be(project: Project) -> None:
+    bad = hook("bad", "INSERT INTO absent VALUES (1)", retry_policy="default", depends_on=["once"])
+    project.written(flow(source__options=hooks(pre=[writes("once", retry_policy="none"), bad])))
+    failed = by_hand(project)
+    assert failed.exit_code == 1
+    assert parse_receipt(failed.receipt).retry_classification is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    project.source("CREATE TABLE absent (id INTEGER)")
+    assert by_hand(project).exit_code == 0 and logged(project) == ["once"]
+
+
 def test_a_run_knows_a_hook_that_hooks_execute_started(project: Project) -> None:
     project.written(flow(source__options=hooks(pre=[writes("once", retry_policy="none")])))
     project.dpone("hooks", "execute", "m.yaml", "--phase", "pre_hook", "--run-id", "r1", launcher=KILLED_AT_HOOK)
