@@ -148,9 +148,9 @@ class HookLedger:
             return None
         try:
             record = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return StepOutcome.RUNNING  # a damaged record proves no success
-        if not isinstance(record, dict):
+        if not isinstance(record, dict) or not {"sql_hash", "action_hash"} & record.keys():
             return StepOutcome.RUNNING
         if any(record.get(name) != value for name, value in hook.identifying.items()):
             return None
