@@ -82,11 +82,14 @@ def _leased(context: LoadContext) -> QualityGateReport:
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
         report = ETLProcessor(context=context).process().receipt.report
-    except BaseException as error:
+    except BaseException as caught:
+        error = _interruption_behind(caught, context.environment, context.position)
         with context.environment.cancellation.shielded():
             _record_failure(context, error)
             _release_quietly(context, lease)
-        raise
+        if error is caught:
+            raise
+        raise error from caught
     if lease_port is not None and lease is not None:
         lease_port.release(lease)
     return report
