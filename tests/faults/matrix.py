@@ -253,6 +253,8 @@ def _untrue(cell: Cell, said: dict[str, Any]) -> Iterator[str]:
         yield "failure_boundary post_commit without a commit"
     if said["source_state"] != ("advanced" if cell.advanced else "not_advanced") and cell.step.name != "state":
         yield f"source_state {said['source_state']}"
+    if said["source_state"] == "not_advanced" and cell.advanced:
+        yield "source_state not_advanced with a cursor"
     if said["source_state"] == "advanced" and not cell.advanced:
         yield "source_state advanced without a cursor"
     if said["retry_classification"] == "retry_before_target_mutation" and said["target_state"] != "not_mutated":

@@ -70,7 +70,7 @@ def quick(cell: Cell) -> bool:
     chosen = {(FaultKind.ERROR, When.BEFORE), (FaultKind.SIGKILL, When.AFTER)}
     if cell.sink == "duckdb" and cell.step.name == "finalize":
         return True
-    bitten = {("run.json", FaultKind.CRASH), ("stage end", FaultKind.SIGTERM)}
+    bitten = {("run.json", FaultKind.CRASH), ("stage end", FaultKind.SIGTERM), ("state", FaultKind.ERROR)}
     if cell.sink == "duckdb" and (cell.step.name, cell.kind) in bitten:
         return True
     return cell.sink != "clickhouse" and ((cell.kind, cell.when) in chosen or len(cell.step.whens) == 1)

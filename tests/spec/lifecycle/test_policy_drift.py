@@ -43,6 +43,15 @@ def test_drift_is_caught_at_the_next_place(tmp_path: Path, moment: str, changed:
     assert attempt.staging() == []
 
 
+def test_drift_after_the_payload_leaves_no_success_evidence(tmp_path: Path) -> None:
+    quality = dict(STRICT)
+    journal = ActingJournal("step cleanup succeeded", lambda: quality.update(LAX))
+    manifest = append_flow(source__options={"incremental": {"cursor_column": "id"}}, quality=STRICT)
+    attempt = Attempt(manifest=manifest, directory=tmp_path, journal=journal, quality=quality)
+    assert not attempt.ran().outcome.passed
+    assert "load committed" not in attempt.lines and "file load.json" not in attempt.lines
+
+
 def test_the_same_policy_written_otherwise_is_no_drift(tmp_path: Path) -> None:
     quality = dict(STRICT)
     explicit = {

@@ -90,3 +90,9 @@ def test_a_termination_that_no_call_noticed_stops_the_load_before_its_commit(tmp
     assert outcome.failure is not None and outcome.failure.exit_code == 143
     assert outcome.target_state is TargetState.NOT_MUTATED and "sink.finalize" not in attempt.lines
     assert attempt.staging() == []
+
+
+def test_a_load_that_never_read_its_source_closes_it(tmp_path: Path) -> None:
+    attempt = whole_load(tmp_path).fails("sink.preflight")
+    assert not attempt.ran().outcome.passed
+    assert "source.close" in attempt.journal.lines
