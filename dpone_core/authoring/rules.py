@@ -14,10 +14,8 @@ from dpone_core.authoring.quality import TypedHashGate
 from dpone_core.authoring.validate import (
     CONFLICT,
     MISSING_FIELD,
-    UNKNOWN_FIELD,
     UNKNOWN_VALUE,
     VALUE_INVALID,
-    WRONG_TYPE,
     Finding,
     Path,
     PathPart,
@@ -40,6 +38,7 @@ from dpone_core.model.vocabulary import (
 
 UNKNOWN_TOKEN = "DPONE_SQL_TOKEN_UNKNOWN"
 TOKENS_WITH_CURSOR = "DPONE_SQL_TOKENS_WITH_CURSOR"
+HOOK_OPTION_INVALID = "DPONE_HOOK_OPTION_INVALID"
 _OPTIONS: Path = ("source", "options")
 _QUERY: Path = (*_OPTIONS, "query")
 
@@ -214,14 +213,15 @@ def hook_findings(
             guess = closest(name, declared)
             known = ", ".join(sorted(declared)) or "none"
             yield Finding(
-                code=UNKNOWN_FIELD,
+                code=HOOK_OPTION_INVALID,
                 message=f"type '{traits.type}' has no such option; it has: {known}",
                 path=(*path, "options", name),
                 fix=f"did you mean '{guess}'?" if guess else "remove the option",
             )
-        elif (problem := _option_problem(option, value)) is not None:
-            code, message = problem
-            yield Finding(code=code, message=message, path=(*path, "options", name), fix="correct the value")
+        elif (expected := _option_expectation(option, value)) is not None:
+            yield Finding(
+                code=HOOK_OPTION_INVALID, message=expected, path=(*path, "options", name), fix="correct the value"
+            )
     for option in traits.options:
         if option.required and option.name not in options:
             yield _missing(option.name, f"type '{traits.type}' needs it", *path, "options")
@@ -231,14 +231,13 @@ def hook_findings(
         yield _conflict(f"type '{traits.type}' uses no connection", "remove it", *path, "connection_ref")
 
 
-def _option_problem(option: HookOption, value: HookScalar) -> tuple[str, str] | None:
+def _option_expectation(option: HookOption, value: HookScalar) -> str | None:
+    """What the option takes, when `value` is not that."""
     if not option.kind.holds(value):
-        return WRONG_TYPE, f"expected {option.kind}"
+        return f"expected {option.kind}"
     below = option.minimum is not None and int(value) < option.minimum
     above = option.maximum is not None and int(value) > option.maximum
-    if below or above:
-        return VALUE_INVALID, f"expected {option.minimum} to {option.maximum}"
-    return None
+    return f"expected {option.minimum} to {option.maximum}" if below or above else None
 
 
 def _strategy_findings(process: ProcessSection) -> Iterator[Finding]:

@@ -216,6 +216,11 @@ _SQL = _entries(
         "A hook depends on an id that its phase does not have.",
         "Name a hook of the same phase.",
     ),
+    (
+        "DPONE_HOOK_OPTION_INVALID",
+        "An option of a hook is not one its type declares, or not of the declared kind.",
+        "Correct the option; the sentence names what the type takes.",
+    ),
     ("DPONE_HOOK_UNKNOWN", "The phase has no hook of that id.", "Name one of the ids listed."),
     (
         "DPONE_HOOK_PROBE_NOT_READ_ONLY",
