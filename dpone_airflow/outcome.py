@@ -189,15 +189,17 @@ class Verdict:
 
     @property
     def retry_classification(self) -> str | None:
-        """None on success; a run that failed around a succeeded step asks for a look before anything is repeated."""
+        """None on success; a run that failed around a succeeded step asks for a look before anything is repeated.
+
+        Behind a committed load, what allows the repeat of a hook does not allow that of the run.
+        """
         if self.passed or self.primary is None:
             return None
-        receipt = self.primary.receipt
-        if receipt is not None and receipt.retry_classification is not None:
-            return receipt.retry_classification.value
-        if receipt is not None and receipt.status is StepStatus.REFUSED:
-            return RetryClassification.RETRY_BEFORE_TARGET_MUTATION.value
-        return RetryClassification.OPERATOR_VERIFICATION_REQUIRED.value
+        found = _classification_of(self.primary.receipt)
+        committed = self.load is not None and self.load.status is StepStatus.SUCCEEDED
+        if committed and found.allows_automatic_retry:
+            return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION.value
+        return found.value
 
     def summary(self) -> tuple[str, ...]:
         """Lines for the task log: one headline, one line per step."""
@@ -229,6 +231,15 @@ def judge(observations: tuple[StepObservation, ...]) -> Verdict:
         primary=primary,
         load=load,
     )
+
+
+def _classification_of(receipt: StepReceipt | None) -> RetryClassification:
+    """What the first failing step says of its own repeat."""
+    if receipt is not None and receipt.retry_classification is not None:
+        return receipt.retry_classification
+    if receipt is not None and receipt.status is StepStatus.REFUSED:
+        return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
 
 
 def _judge_step(seen: StepObservation) -> StepVerdict:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,13 +101,21 @@ def load_run_spec(path: str | Path) -> RunSpec:
         ) from None
 
 
-def load_run_specs(directory: str | Path) -> tuple[dict[str, RunSpec], tuple[ContractInvalidError, ...]]:
-    """Every `<dag_id>.run_spec.json` of a directory by dag id, in name order, and what is wrong with the others."""
+def load_run_specs(
+    directory: str | Path, names: Iterable[str] | None = None
+) -> tuple[dict[str, RunSpec], tuple[ContractInvalidError, ...]]:
+    """Every `<dag_id>.run_spec.json` of a directory by dag id, in name order, and what is wrong with the others.
+
+    With `names` only those and in their order; an absent one is among what is wrong.
+    """
+    folder = Path(directory)
+    if names is None:
+        names = sorted(file.name.removesuffix(RUN_SPEC_SUFFIX) for file in folder.glob(f"*{RUN_SPEC_SUFFIX}"))
     specs: dict[str, RunSpec] = {}
     problems: list[ContractInvalidError] = []
-    for file in sorted(Path(directory).glob(f"*{RUN_SPEC_SUFFIX}")):
+    for name in names:
         try:
-            specs[file.name.removesuffix(RUN_SPEC_SUFFIX)] = load_run_spec(file)
+            specs[name] = load_run_spec(folder / f"{name}{RUN_SPEC_SUFFIX}")
         except ContractInvalidError as problem:
             problems.append(problem)
     return specs, tuple(problems)
@@ -195,5 +204,10 @@ def _gate(
 
 
 def _supported(callee: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    known = inspect.signature(callee.__init__).parameters
+    known = _parameters(callee)
     return {name: value for name, value in arguments.items() if name in known}
+
+
+@cache
+def _parameters(callee: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(callee.__init__).parameters)

@@ -276,6 +276,22 @@ def _add_gitops(commands: _Commands) -> None:
     spec.add_argument("--output", metavar="FILE", help="write the run-spec here instead of stdout")
     spec.add_argument("--check", action="store_true", help="with --output: fail if the file is not up to date")
     _add_project(spec)
+    _add_dag_factory(artifacts)
+
+
+def _add_dag_factory(artifacts: _Commands) -> None:
+    parser = _new(artifacts, "dag-factory", "gitops_dag_factory", "Write a DAG file that is bound to run-spec files.")
+    parser.add_argument("--run-specs", metavar="DIR", required=True, help="where the *.run_spec.json files lie")
+    parser.add_argument("--output", metavar="FILE", required=True, help="the DAG file")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--one-dag", action="store_true", help="one DAG with a task group and a gate per process")
+    forms.add_argument("--dag-per-process", action="store_true", help="a DAG per run-spec, named as its file (default)")
+    parser.add_argument("--dag-id", metavar="ID", help="with --one-dag: its id; the file's name unless given")
+    parser.add_argument("--schedule", metavar="CRON", help="cron expression or preset; none unless given")
+    parser.add_argument(
+        "--tag", metavar="T", action="append", help="a tag of every DAG, repeatable; dpone unless given"
+    )
+    parser.add_argument("--check", action="store_true", help="fail if the file is not up to date")
 
 
 def _add_schema(commands: _Commands) -> None:

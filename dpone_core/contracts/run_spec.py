@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -121,9 +122,9 @@ class RunSpec(Contract):
         _require_chain(self.steps)
         return self
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """`sha256:` of the whole document's canonical JSON, defaults spelled out."""
+        """`sha256:` of the whole document's canonical JSON, defaults spelled out; a DAG file asks once per task."""
         return fingerprint(self.wire())
 
     @property

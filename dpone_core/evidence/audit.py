@@ -41,6 +41,7 @@ class StepOutcome(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     WARNING = "warning"
+    SKIPPED = "skipped"
     FAILED = "failed"
 
 

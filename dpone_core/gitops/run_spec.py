@@ -1,4 +1,7 @@
-"""Compiles one process into its run-spec: verify -> separate pre-hooks -> load (S1 "Airflow GitOps UX", design 12)."""
+"""Compiles one process into its run-spec: verify, pre-hooks, load, post-hooks (S1 "Airflow GitOps UX"; design 12).
+
+Only hooks with `execution.airflow: separate_task` become steps; the load runs the others.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.problem import ManifestInvalidError, Problem
 from dpone_core.model.vocabulary import (
     HookConnector,
+    HookPhase,
     HookRetryPolicy,
     StepKind,
     StrategyMode,
@@ -74,11 +78,13 @@ def read_platform(content: bytes, name: str) -> PlatformSection:
 
 def compile_run_spec(request: CompileRequest) -> RunSpec:
     """Deterministic: equal inputs give equal bytes. Raises RunSpecRefusedError or DPONE_RUN_SPEC_INVALID."""
-    hooks = separate_hooks(request.plan.pre_hooks)
-    _refuse_mixed_dependencies(request.plan.pre_hooks)
+    plan = request.plan
+    _refuse_inline_dependency(plan.pre_hooks)
+    _refuse_separate_dependency(plan.post_hooks)
+    before, after = separate_hooks(plan.pre_hooks), separate_hooks(plan.post_hooks)
     document = {
         "schema": RUN_SPEC_SCHEMA,
-        "process": request.plan.process,
+        "process": plan.process,
         "manifest": request.pack.manifest,
         "image": request.platform.image,
         "pack": request.pack_path,
@@ -86,8 +92,9 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
         "policy_snapshot_id": request.policy_snapshot_id,
         "steps": [
             _verify_step(request),
-            *(_hook_step(request, hook) for hook in hooks),
-            _load_step(request, hooks),
+            *(_hook_step(request, hook, BUNDLE_VERIFY) for hook in before),
+            _load_step(request, before, after),
+            *(_hook_step(request, hook, _load_id(request)) for hook in after),
         ],
     }
     return validated(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
@@ -99,14 +106,17 @@ def _verify_step(request: CompileRequest) -> dict[str, object]:
     return _step(BUNDLE_VERIFY, StepKind.BUNDLE_VERIFY, (), limits, WithoutReceipt.RETRY, argv)
 
 
-def _hook_step(request: CompileRequest, hook: HookDefinition) -> dict[str, object]:
+def _hook_step(request: CompileRequest, hook: HookDefinition, behind: str) -> dict[str, object]:
+    """It stands behind the hooks it depends on that have tasks of their own, or else behind the step `behind`."""
     argv = ["dpone", "hooks", "execute", request.pack.manifest, "--phase", hook.phase.value, "--hook-id", hook.id]
     argv += [*_selector(request), *_pack_arguments(request)]
     once = hook.retry_policy is HookRetryPolicy.NONE
     limits = request.platform.steps.hook
     if once:
         limits = StepLimitsSection(timeout_seconds=limits.timeout_seconds, retries=0)
-    waits_for = tuple(phase_of(needed, hook.phase) for needed in hook.depends_on) or (BUNDLE_VERIFY,)
+    hooks = request.plan.pre_hooks if hook.phase is HookPhase.PRE else request.plan.post_hooks
+    separate = {other.id for other in separate_hooks(hooks)}
+    waits_for = tuple(phase_of(needed, hook.phase) for needed in hook.depends_on if needed in separate) or (behind,)
     without = WithoutReceipt.STOP if once else WithoutReceipt.RETRY
     return {
         **_step(phase_of(hook.id, hook.phase), StepKind.HOOK, waits_for, limits, without, argv),
@@ -130,20 +140,27 @@ def _connection_ref(request: CompileRequest, hook: HookDefinition) -> str | None
     return config.source.connection_ref if hook.connector is HookConnector.SOURCE else config.sink.connection_ref
 
 
-def _load_step(request: CompileRequest, hooks: tuple[HookDefinition, ...]) -> dict[str, object]:
+def _load_id(request: CompileRequest) -> str:
+    return f"dpone_run_{request.plan.process}"
+
+
+def _load_step(
+    request: CompileRequest, before: tuple[HookDefinition, ...], after: tuple[HookDefinition, ...]
+) -> dict[str, object]:
+    """The load takes the receipts of the hooks `before` it and leaves those `after` it to their own tasks."""
     argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
     argv += ["--format", "json"]
-    receipts = [phase_of(hook.id, hook.phase) for hook in hooks]
-    if hooks:
+    receipts = [phase_of(hook.id, hook.phase) for hook in before]
+    if before or after:
         argv += ["--separate-hooks", "receipts"]
     repeatable = request.plan.target.strategy in _REPEATABLE_WITHOUT_RECEIPT
     config = request.config
-    inline = [hook for hook in (*request.plan.pre_hooks, *request.plan.post_hooks) if hook not in hooks]
+    inline = [hook for hook in (*request.plan.pre_hooks, *request.plan.post_hooks) if hook not in (*before, *after)]
     refs = [config.source.connection_ref, config.sink.connection_ref]
     refs += [_connection_ref(request, hook) for hook in inline]
     return {
         **_step(
-            f"dpone_run_{request.plan.process}",
+            _load_id(request),
             StepKind.LOAD,
             tuple(receipts) or (BUNDLE_VERIFY,),
             request.platform.steps.load,
@@ -197,7 +214,8 @@ def _secrets(request: CompileRequest, refs: Iterable[str | None]) -> list[dict[s
     return entries
 
 
-def _refuse_mixed_dependencies(hooks: tuple[HookDefinition, ...]) -> None:
+def _refuse_inline_dependency(hooks: tuple[HookDefinition, ...]) -> None:
+    """An inline pre-hook runs inside the load, behind every pre-hook that has a task."""
     separate = {hook.id for hook in separate_hooks(hooks)}
     for hook in separate_hooks(hooks):
         inline = [needed for needed in hook.depends_on if needed not in separate]
@@ -205,4 +223,16 @@ def _refuse_mixed_dependencies(hooks: tuple[HookDefinition, ...]) -> None:
             raise RunSpecRefusedError(
                 f"pre_hook '{hook.id}' has a task of its own and depends on inline hook '{inline[0]}'",
                 fix=f"give '{inline[0]}' execution.airflow: separate_task too",
+            )
+
+
+def _refuse_separate_dependency(hooks: tuple[HookDefinition, ...]) -> None:
+    """An inline post-hook runs inside the load, before every post-hook that has a task."""
+    separate = {hook.id for hook in separate_hooks(hooks)}
+    for hook in hooks:
+        later = [needed for needed in hook.depends_on if needed in separate]
+        if hook.id not in separate and later:
+            raise RunSpecRefusedError(
+                f"post_hook '{hook.id}' runs inside the load and depends on '{later[0]}', which has a task behind it",
+                fix=f"give '{hook.id}' execution.airflow: separate_task too",
             )

@@ -1,4 +1,4 @@
-"""Runs the inline hooks of one phase, and verifies the receipts of those that ran in tasks of their own (S1).
+"""Runs the inline hooks of one phase; those with tasks of their own are taken from receipts or left to them (S1).
 
 Every hook is required. A hook that already succeeded in this run with the same action is not run again; a started hook
 of `retry_policy: none` without proof of success stops everything until a person has looked.
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLExecutionError
@@ -207,7 +207,7 @@ class HookRunner:
         self.context.environment.cancellation.checkpoint()
         receipts = self.context.request.hook_receipts
         if receipts is not None and hook.airflow is AirflowExecution.SEPARATE_TASK:
-            self._take_from_receipt(hook, receipts)
+            self._leave_to_its_task(hook, receipts)
             return
         previous = self._previous_status(hook)
         if previous is StepOutcome.SUCCEEDED:
@@ -258,12 +258,25 @@ class HookRunner:
             connection=request.hook_actions.connection_of(hook),
         )
 
-    def _take_from_receipt(self, hook: HookDefinition, receipts: Mapping[str, StepReceipt]) -> None:
-        self._note(hook, "verified_receipt", {"receipt_digest": receipts[hook.id].digest})
+    def _leave_to_its_task(self, hook: HookDefinition, receipts: Mapping[str, StepReceipt]) -> None:
+        """The task of a pre-hook ran and left a receipt; that of a post-hook runs behind this load."""
+        match hook.phase:
+            case HookPhase.PRE:
+                self._note(hook, "verified_receipt", {"receipt_digest": receipts[hook.id].digest})
+            case HookPhase.POST:
+                self._note(hook, "separate_task", status=StepOutcome.SKIPPED)
+            case _:
+                assert_never(hook.phase)
 
-    def _note(self, hook: HookDefinition, how: str, more: Mapping[str, object] | None = None) -> None:
+    def _note(
+        self,
+        hook: HookDefinition,
+        how: str,
+        more: Mapping[str, object] | None = None,
+        status: StepOutcome = StepOutcome.SUCCEEDED,
+    ) -> None:
         details: dict[str, object] = {**hook.identifying, "evidence": how, **(more or {})}
-        self.context.record.note(hook.id, hook.phase.value, hook.kind.value, StepOutcome.SUCCEEDED, details)
+        self.context.record.note(hook.id, hook.phase.value, hook.kind.value, status, details)
 
     def _previous_status(self, hook: HookDefinition) -> StepOutcome | None:
         """The best status this action reached in this run id; None when it never started."""
@@ -274,7 +287,7 @@ class HookRunner:
             reached += [
                 StepOutcome(str(row["status"]))
                 for row in audit.steps_of_run(self.context.identity.run_id)
-                if row["step_id"] == hook.id and row["phase"] == hook.phase.value and _is_of(row, hook)
+                if row["step_id"] == hook.id and row["phase"] == hook.phase.value and _is_start_of(row, hook)
             ]
         return StepOutcome.SUCCEEDED if StepOutcome.SUCCEEDED in reached else reached[-1] if reached else None
 
@@ -304,7 +317,10 @@ def hook_outcome(context: LoadContext) -> HookOutcome:
     )
 
 
-def _is_of(row: ControlRow, hook: HookDefinition) -> bool:
+def _is_start_of(row: ControlRow, hook: HookDefinition) -> bool:
+    """Whether the row shows that this action started; a load that left it to its task started nothing."""
+    if row["status"] == StepOutcome.SKIPPED:
+        return False
     details = json.loads(str(row["details_json"] or "{}"))
     return isinstance(details, dict) and all(details.get(name) == value for name, value in hook.identifying.items())
 

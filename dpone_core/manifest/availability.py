@@ -11,10 +11,9 @@ from typing import Final
 
 from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.process import ProcessSection
-from dpone_core.authoring.rules import hook_path, hook_sections
 from dpone_core.authoring.validate import Finding, Path
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.vocabulary import AirflowExecution, HookKind, HookPhase, StateType, StrategyMode
+from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
 SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.FILES})
@@ -75,12 +74,6 @@ def _normalization(process: ProcessSection) -> Iterator[Path]:
         yield ("sink", "options", "normalization")
 
 
-def _separate_post_hook(process: ProcessSection) -> Iterator[Path]:
-    for phase, index, hook in hook_sections(process.source.options.hooks):
-        if phase is HookPhase.POST and hook.execution.airflow is AirflowExecution.SEPARATE_TASK:
-            yield (*hook_path(phase, index), "execution", "airflow")
-
-
 def _file_state(process: ProcessSection) -> Iterator[Path]:
     if process.state_type is StateType.FILE:
         yield ("state", "type")
@@ -93,6 +86,5 @@ GAPS: Final = (
     Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),
     Gap(what="this strategy", instead="use full_refresh or incremental_append", asked=_strategy),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
-    Gap(what="a post-hook as a separate task", instead="use airflow: inline", asked=_separate_post_hook),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

@@ -1,7 +1,8 @@
-"""Bundles: pack what a manifest opens, verify it, compile one process into its run-spec."""
+"""Bundles: pack what a manifest opens, verify it, compile a process into its run-spec, bind run-specs to a DAG file."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Final
 from dpone_core.contracts.pack import Pack
 from dpone_core.contracts.run_spec import RunSpec
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX, DagFileRequest
 from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
 from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, read_platform
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
@@ -101,6 +103,29 @@ def compile_manifest(
             platform=read_platform(_bounded(platform_file), display_name(platform_file)),
             sole_process=len(manifest.processes) == 1,
         )
+    )
+
+
+def dag_file_request(
+    run_specs: Path, output: Path, *, one_dag_id: str | None, schedule: str | None, tags: tuple[str, ...]
+) -> DagFileRequest:
+    """Binds the run-specs of a directory by name, in name order, as seen from the DAG file.
+
+    Raises ETLConfigurationError when the directory holds none, DagFileRefusedError for a name that gives no id.
+    """
+    names = sorted(file.name.removesuffix(RUN_SPEC_SUFFIX) for file in run_specs.glob(f"*{RUN_SPEC_SUFFIX}"))
+    if not names:
+        raise ETLConfigurationError(
+            f"'{display_name(run_specs)}' holds no *{RUN_SPEC_SUFFIX}",
+            code="DPONE_RUN_SPEC_NOT_FOUND",
+            fix="compile them with: dpone gitops airflow run-spec MANIFEST",
+        )
+    return DagFileRequest(
+        directory=Path(os.path.relpath(run_specs.resolve(), output.resolve().parent)).as_posix(),
+        names=tuple(names),
+        one_dag_id=one_dag_id,
+        schedule=schedule,
+        tags=tags,
     )
 
 

@@ -19,7 +19,7 @@ from dpone_core.loading.typed_rows import hash_modes
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.model.vocabulary import HookPhase, StepKind
+from dpone_core.model.vocabulary import StepKind
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_uri
@@ -66,8 +66,8 @@ def prepare_process(
 
 
 def _inline(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:
-    """Hooks that this process runs: those with a task and a receipt of their own use connections it does not have."""
-    separate = () if hook_receipts is None else separate_hooks(config.hooks_of(HookPhase.PRE))
+    """Hooks that this process runs: those with a task of their own use connections it does not have."""
+    separate = () if hook_receipts is None else separate_hooks(config.hooks)
     return tuple(hook for hook in config.hooks if hook not in separate)
 
 

@@ -1,4 +1,4 @@
-"""The main job as visible Airflow tasks: verify -> pre-hook -> load -> outcome gate, each proving itself by receipt.
+"""The main job as visible Airflow tasks: verify -> pre-hook -> load -> post-hooks -> gate, each proven by receipt.
 
 Real Airflow, real KubernetesPodOperators, real dpone in every pod, SQLite to DuckDB. Source: S1 "Airflow GitOps UX";
 design 12; traps "separate pre-hooks ran twice", "verification had no downstream edge".
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from dpone_airflow.local.fixtures import Fixtures
@@ -28,7 +29,8 @@ RUN_SCENARIOS = HERE.parent / "provider" / "run_scenarios.py"
 BIN = Path(sys.executable).parent
 CANARY = "canary-secret-93b1"
 HOOK, LOAD = "pre_hook_refresh_mart", "dpone_run_orders"
-SCENARIOS = ("orders", "orders_one_task", "orders_tampered", "orders_too_few")
+COUNT, BROKEN = "post_hook_count_rows", "post_hook_read_absent"
+SCENARIOS = ("orders", "orders_one_task", "orders_tampered", "orders_too_few", "orders_post")
 
 HOOK_SQL = """BEGIN;
 DELETE FROM mart;
@@ -54,7 +56,7 @@ source:
           retry_policy: none
           lineage: {{inputs: [main.orders], outputs: [main.mart]}}
           execution: {{cli: inline, airflow: separate_task}}
-sink:
+{post_hooks}sink:
   type: duckdb
   connection_ref: warehouse
   table: {{schema: raw, name: orders}}
@@ -67,6 +69,23 @@ quality:
     enabled: true
     mode: required
     checks: {{row_count: true, null_counts: all_columns}}
+"""
+POST_HOOKS = """      post_hook:
+        - id: read_absent
+          kind: target_maintenance
+          connector: sink
+          sql: DELETE FROM raw.absent
+          mutates_source: true
+          depends_on: [count_rows]
+          execution: {airflow: separate_task}
+        - id: count_rows
+          kind: target_maintenance
+          connector: sink
+          sql: >-
+            CREATE TABLE IF NOT EXISTS raw.counted (found BIGINT);
+            INSERT INTO raw.counted SELECT count(*) FROM raw.orders
+          mutates_source: true
+          execution: {airflow: separate_task}
 """
 PLATFORM = """kind: dpone.platform.v1
 image: "registry.example/dpone@sha256:{digest}"
@@ -98,7 +117,7 @@ class Project:
             "warehouse": f"duckdb:///{self.root / self.scenario / 'warehouse.duckdb'}",
         }
 
-    def make(self, *, threshold: int) -> None:
+    def make(self, *, threshold: int = 1, post_hooks: str = "") -> None:
         self.bundle.mkdir(parents=True)
         with sqlite3.connect(self.source) as database:
             database.executescript(
@@ -109,7 +128,7 @@ class Project:
             )
         database.close()
         (self.bundle / "dpone.yaml").write_text("# root\n")
-        (self.bundle / "orders.yaml").write_text(MANIFEST.format(threshold=threshold))
+        (self.bundle / "orders.yaml").write_text(MANIFEST.format(threshold=threshold, post_hooks=post_hooks))
         (self.bundle / "refresh.sql").write_text(HOOK_SQL)
         (self.bundle / "platform.yaml").write_text(
             PLATFORM.format(digest="0" * 64, scenario=self.scenario.replace("_", "-"))
@@ -121,6 +140,10 @@ class Project:
 
     def dpone(self, *arguments: str) -> None:
         subprocess.run([str(BIN / "dpone"), *arguments], cwd=self.bundle, check=True, capture_output=True, timeout=60)
+
+    def counted(self) -> list[tuple[int]]:
+        with duckdb.connect(str(self.root / self.scenario / "warehouse.duckdb"), read_only=True) as database:
+            return database.execute("SELECT found FROM raw.counted").fetchall()
 
     def refreshes(self) -> int:
         with sqlite3.connect(self.source) as database:
@@ -149,7 +172,10 @@ def runs(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempP
     root = tmp_path_factory.mktemp("projects")
     projects = {scenario: Project(scenario=scenario, root=root) for scenario in SCENARIOS}
     for scenario, project in projects.items():
-        project.make(threshold=100 if scenario == "orders_too_few" else 1)
+        project.make(
+            threshold=100 if scenario == "orders_too_few" else 1,
+            post_hooks=POST_HOOKS if scenario == "orders_post" else "",
+        )
     tampered = projects["orders_tampered"].bundle / "refresh.sql"
     tampered.write_text(HOOK_SQL.replace("amount > 0", "amount > 15"))
     dag_file = airflow_environment.dags_folder / "visible_tasks.py"
@@ -225,6 +251,26 @@ def test_a_blocking_gate_fails_the_run_and_leaves_its_counts(runs: Runs) -> None
     assert (verdict["primary_step"], verdict["primary_code"]) == (LOAD, "DPONE_QUALITY_GATES_FAILED")
     receipt = runs.task("orders_too_few", LOAD)["xcom"]["return_value"]
     assert (receipt["extracted_rows"], receipt["gates_failed"], receipt["target_state"]) == (2, 1, "not_mutated")
+
+
+def test_a_post_hook_with_a_task_runs_once_and_behind_the_load(runs: Runs) -> None:
+    assert runs.states("orders_post") == {
+        "bundle_verify": "success",
+        HOOK: "success",
+        LOAD: "success",
+        COUNT: "success",
+        BROKEN: "failed",
+        "outcome_gate": "failed",
+    }
+    assert runs.projects["orders_post"].counted() == [(2,)]
+
+
+def test_a_failed_post_hook_fails_the_run_and_the_verdict_says_that_the_load_is_committed(runs: Runs) -> None:
+    verdict = runs.task("orders_post", "outcome_gate")["xcom"]["return_value"]
+    assert (verdict["passed"], verdict["primary_step"], verdict["primary_code"]) == (False, BROKEN, "hook_failed")
+    assert (verdict["target_state"], verdict["final_rows"]) == ("mutation_returned_success", 2)
+    assert verdict["retry_classification"] == "operator_verification_required"
+    assert (runs.task("orders_post", BROKEN)["try_number"], runs.task("orders_post", LOAD)["try_number"]) == (1, 1)
 
 
 def test_no_secret_reaches_airflow(runs: Runs) -> None:

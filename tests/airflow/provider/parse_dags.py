@@ -30,6 +30,7 @@ def described(dag: Any) -> dict[str, Any]:
         "max_active_runs": dag.max_active_runs,
         "sha256": hashlib.sha256(serialized.encode()).hexdigest(),
         "serialized": serialized,
+        "read_back": sorted(task.task_id for task in DagSerialization.from_dict(json.loads(serialized)).tasks),
         "tasks": {task.task_id: task_described(task) for task in dag.tasks},
         "groups": {name: group.doc_md for name, group in dag.task_group.get_task_group_dict().items() if name},
     }

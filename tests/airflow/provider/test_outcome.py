@@ -141,6 +141,20 @@ def test_a_failed_task_with_a_committed_load_says_so_and_asks_for_a_look() -> No
     assert judged.mapping()["target_state"] == "mutation_returned_success"
 
 
+@pytest.mark.parametrize(
+    ("hook_says", "verdict_says"),
+    [
+        ("retry_before_target_mutation", "retry_may_repeat_target_mutation"),
+        ("operator_verification_required", "operator_verification_required"),
+    ],
+)
+def test_a_failed_post_hook_never_asks_for_a_retry_of_the_committed_load(hook_says: str, verdict_says: str) -> None:
+    result = failed(retry_classification=RetryClassification(hook_says), target_state=None, source_state=None)
+    judged = verdict(hook={"received": own(HOOK, result).wire(), "task_state": "failed"})
+    assert judged.retry_classification == verdict_says
+    assert judged.mapping()["target_state"] == "mutation_returned_success"
+
+
 def test_the_verdict_is_small_and_its_summary_names_every_step() -> None:
     judged = verdict(load={"received": None})
     assert len(json.dumps(judged.mapping())) < 2048

@@ -37,10 +37,6 @@ ASKED = [
         APPEND | {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}, "state": {"type": "sink"}},
     ),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
-    (
-        "source.options.hooks.post_hook[0].execution.airflow",
-        hooks("post_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
-    ),
     ("state.type", APPEND | {"state": {"type": "file"}}),
 ]
 
@@ -74,6 +70,7 @@ def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:
         {"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}},
         {"sink__type": "files"},
         hooks("pre_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
+        hooks("post_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),
         hooks("pre_hook", type="webhook", kind="notification", connection_ref="pager"),
         hooks("post_hook", type="marker", kind="notification"),
         hooks("pre_hook", kind="data_quality_probe", sql="SELECT 0"),

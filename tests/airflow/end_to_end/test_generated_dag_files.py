@@ -1,0 +1,81 @@
+"""DAG files that `dpone gitops airflow dag-factory` writes parse in a real Airflow and bind the named run-specs.
+
+S1 "Airflow GitOps UX"; kpo.md 8; case "a broken spec hides no other".
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.airflow.airflow_environment import AirflowEnvironment
+from tests.spec.builders import Project
+from tests.spec.contracts.documents import run_spec_document
+
+pytestmark = pytest.mark.airflow
+
+PARSER = Path(__file__).parents[1] / "provider" / "parse_dags.py"
+FORMS = {
+    "each": ("--schedule", "0 5 * * *", "--tag", "nightly", "--tag", "dpone"),
+    "whole": ("--one-dag", "--dag-id", "warehouse"),
+}
+
+
+def spec_files(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name in ("flights", "airports"):
+        text = json.dumps(run_spec_document()).replace("dpone_run_flights", f"dpone_run_{name}")
+        document = {**json.loads(text), "process": name}
+        (folder / f"{name}.run_spec.json").write_text(json.dumps(document), encoding="utf-8")
+    (folder / "broken.run_spec.json").write_text("{", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def parsed(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    root = tmp_path_factory.mktemp("generated")
+    project = Project(root)
+    for form, options in FORMS.items():
+        spec_files(root / "dags" / form / "specs")
+        target = f"dags/{form}/{form}.py"
+        bound = ("--run-specs", f"dags/{form}/specs", "--output", target, *options)
+        finished = project.dpone("gitops", "airflow", "dag-factory", *bound)
+        assert finished.exit_code == 0, finished.stdout + finished.stderr
+        assert len((root / target).read_text().splitlines()) < 60
+    result = root / "result.json"
+    airflow_environment.run_script(PARSER, str(root / "dags"), str(result))
+    found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_dag_per_process_carries_its_steps_and_its_gate(parsed: dict[str, Any]) -> None:
+    assert set(parsed["dags"]) == {"flights", "airports", "warehouse"}
+    assert list(parsed["dags"]["airports"]["groups"]) == ["dpone_airports"]
+    assert "dpone_airports.outcome_gate" in parsed["dags"]["airports"]["tasks"]
+
+
+def test_one_dag_holds_a_group_with_its_own_gate_per_process(parsed: dict[str, Any]) -> None:
+    tasks = parsed["dags"]["warehouse"]["tasks"]
+    assert set(parsed["dags"]["warehouse"]["groups"]) == {"airports", "flights"}
+    for name in ("airports", "flights"):
+        upstream = tasks[f"{name}.outcome_gate"]["upstream"]
+        assert upstream and all(task.startswith(f"{name}.") for task in upstream)
+
+
+def test_schedule_tags_and_one_run_at_a_time_survive_serialisation(parsed: dict[str, Any]) -> None:
+    dag = json.loads(parsed["dags"]["flights"]["serialized"])["dag"]
+    assert "0 5 * * *" in json.dumps(dag["timetable"]) and set(dag["tags"]) == {"nightly", "dpone"}
+    assert {found["max_active_runs"] for found in parsed["dags"].values()} == {1}
+
+
+def test_every_serialised_dag_reads_back(parsed: dict[str, Any]) -> None:
+    assert {dag_id: dag["read_back"] for dag_id, dag in parsed["dags"].items()} == {
+        dag_id: sorted(dag["tasks"]) for dag_id, dag in parsed["dags"].items()
+    }
+
+
+def test_a_broken_run_spec_is_an_import_error_and_hides_no_other(parsed: dict[str, Any]) -> None:
+    for form in FORMS:
+        assert "broken.run_spec.json" in parsed["import_errors"][f"{form}/{form}.py"]
