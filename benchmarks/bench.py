@@ -150,6 +150,14 @@ def parquet_to_clickhouse(rows: int, repeat: int) -> list[dict[str, object]]:
     return rows_of(found, baseline="pumped by hand", loaded_rows=rows)
 
 
+def parse_cost(repeat: int) -> dict[str, object]:
+    """DAGs from run-specs against the same DAGs by hand: one process that times itself after its imports."""
+    command = [sys.executable, str(HERE / "parse_cost.py"), "--repeat", str(max(repeat, 5))]
+    done = measure(Candidate(name="parse cost", command=lambda: command))
+    found: dict[str, object] = json.loads(done.output.splitlines()[-1])
+    return found
+
+
 def rows_of(
     found: dict[str, list[Measurement]], *, baseline: str, loaded_rows: int | None = None
 ) -> list[dict[str, object]]:
@@ -189,6 +197,10 @@ def main() -> int:
         "start_up": start_up(arguments.repeat),
     }
     show("Start-up (ratio to `python -c pass`)", results["start_up"])  # type: ignore[arg-type]
+    parsed = results["parse_cost"] = parse_cost(arguments.repeat)
+    print(f"\nParse cost of {parsed['dags']} DAGs with {parsed['tasks']} steps, imports excluded, CPU time")
+    print(f"  by hand {parsed['by_hand_seconds']} s, from run-specs {parsed['run_spec_seconds']} s")
+    print(f"  ratio {parsed['ratio']}")
     results["parquet_to_clickhouse"] = parquet_to_clickhouse(arguments.rows, arguments.repeat)
     show(
         f"Parquet -> embedded ClickHouse, {arguments.rows:,} rows x 12 columns, sums equal (ratio to the pump)",

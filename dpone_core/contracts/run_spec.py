@@ -110,11 +110,11 @@ class RunSpec(Contract):
 
     @model_validator(mode="after")
     def _is_closed_and_chained(self) -> Self:
-        for text in _texts(self.wire()):
-            if any(token in text for token in _TEMPLATE_TOKENS):
-                raise ValueError("a template ({{ {% {# or $( ) stands in the run-spec; values must be literal")
-            if _CREDENTIALS.search(text):
-                raise ValueError("a URL with credentials stands in the run-spec; use secret_env")
+        texts = "\n".join(_texts(self.wire()))  # no token and no URL spans a line end
+        if any(token in texts for token in _TEMPLATE_TOKENS):
+            raise ValueError("a template ({{ {% {# or $( ) stands in the run-spec; values must be literal")
+        if "://" in texts and _CREDENTIALS.search(texts):
+            raise ValueError("a URL with credentials stands in the run-spec; use secret_env")
         for path in (self.manifest, self.pack):
             if ".." in path.split("/"):
                 raise ValueError("a path leaves the bundle")

@@ -43,6 +43,8 @@ def is_fingerprint(text: object) -> bool:
 
 
 def _closed(value: object) -> object:
+    if type(value) is str:  # most values, and no StrEnum
+        return value
     if isinstance(value, StrEnum):
         return value.value
     if value is None or isinstance(value, (bool, str, int)):
@@ -51,13 +53,13 @@ def _closed(value: object) -> object:
         if not math.isfinite(value):
             raise CanonicalizationError("non-finite number")
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         closed: dict[str, object] = {}
         for key, item in value.items():
             if not isinstance(key, str):
                 raise CanonicalizationError("mapping key is not text")
             closed[str(key)] = _closed(item)
         return closed
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+    if isinstance(value, (list, tuple, Sequence)) and not isinstance(value, (bytes, bytearray)):
         return [_closed(item) for item in value]
     raise CanonicalizationError(f"foreign type {type(value).__name__}")
