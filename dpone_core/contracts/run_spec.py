@@ -110,10 +110,10 @@ class RunSpec(Contract):
 
     @model_validator(mode="after")
     def _is_closed_and_chained(self) -> Self:
-        texts = "\n".join(_texts(self.wire()))  # no token and no URL spans a line end
-        if any(token in texts for token in _TEMPLATE_TOKENS):
+        document = self.model_dump_json()  # tokens stand in JSON as they are, and JSON itself has none of them
+        if any(token in document for token in _TEMPLATE_TOKENS):
             raise ValueError("a template ({{ {% {# or $( ) stands in the run-spec; values must be literal")
-        if "://" in texts and _CREDENTIALS.search(texts):
+        if "://" in document and any(_CREDENTIALS.search(text) for text in _texts(self.wire())):
             raise ValueError("a URL with credentials stands in the run-spec; use secret_env")
         for path in (self.manifest, self.pack):
             if ".." in path.split("/"):
@@ -192,8 +192,8 @@ def _require_chain(steps: tuple[RunSpecStep, ...]) -> None:
         raise ValueError("a pre-hook step does not run before the load")
     if set(load.receipts_from) != pre_hooks or len(load.receipts_from) != len(pre_hooks):
         raise ValueError("the load does not take the receipt of every pre-hook step exactly once")
-    if pre_hooks and _value_after(load.argv, "--separate-hooks") != "receipts":
-        raise ValueError("the load has separate pre-hooks and no --separate-hooks receipts")
+    if any(step.hook for step in steps) and _value_after(load.argv, "--separate-hooks") != "receipts":
+        raise ValueError("hooks have steps of their own and the load has no --separate-hooks receipts")
 
 
 def _only(steps: tuple[RunSpecStep, ...], kind: StepKind) -> RunSpecStep:

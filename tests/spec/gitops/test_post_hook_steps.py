@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.contracts.run_spec import parse_run_spec
+from dpone_core.contracts.wire import ContractInvalidError
 from tests.spec.builders import Finished, Project, flow, hook, hooks
 from tests.spec.gitops.test_bundles import PLATFORM, SEPARATE, STEP, bound, compiled, load, pack
 
@@ -92,3 +94,11 @@ def test_an_inline_run_runs_separate_post_hooks_as_well(project: Project) -> Non
     with_post_hooks(project, post_hook("once"))
     assert project.run(*bound(project)).exit_code == 0
     assert project.target("SELECT hook FROM raw.ran") == [("once",)]
+
+
+def test_a_run_spec_whose_load_would_run_the_hooks_of_other_steps_again_is_no_run_spec(project: Project) -> None:
+    spec = json.loads(with_post_hooks(project, post_hook("once")).stdout)
+    argv = spec["steps"][1]["argv"]
+    argv[argv.index("receipts")] = "inline"
+    with pytest.raises(ContractInvalidError, match="--separate-hooks receipts"):
+        parse_run_spec(json.dumps(spec))
