@@ -23,7 +23,7 @@ import yaml
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 LISTED: Final = Path(__file__).with_name("mutations.yaml")
-COPIED: Final = ("dpone", "dpone_core", "dpone_airflow", "schemas", "tests")
+COPIED: Final = ("dpone", "dpone_core", "dpone_airflow", "schemas", "dag_factories", "tests")
 WORKERS: Final = 2
 _COMMAND: Final = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=no", "--no-header")
 _TESTS_FAILED: Final = 1
