@@ -60,6 +60,12 @@ class HookOutcomeUnknownError(ETLExecutionError):
         )
 
 
+def shown(hook: HookDefinition) -> dict[str, object]:
+    """What every step row of a hook says of it besides id, kind and phase (S1 "Runtime lifecycle")."""
+    lineage = {"inputs": list(hook.lineage.inputs), "outputs": list(hook.lineage.outputs)}
+    return {"type": hook.type, "lineage": lineage, **hook.identifying}
+
+
 def hook_json(
     hook: HookDefinition,
     status: str,
@@ -221,7 +227,7 @@ class HookRunner:
     def _execute(self, hook: HookDefinition) -> None:
         """A `running` row, or a started record without audit, is durable before the action begins."""
         provider = self._provider(hook)
-        announced = {**hook.identifying, "retry_policy": hook.retry_policy.value}
+        announced = {**shown(hook), "retry_policy": hook.retry_policy.value}
         ledger = self._ledger() if self.context.sessions.audit is None else None
         with self.context.record.step(hook.id, hook.phase.value, hook.kind.value, announced=announced) as step:
             if ledger is not None:
@@ -275,7 +281,7 @@ class HookRunner:
         more: Mapping[str, object] | None = None,
         status: StepOutcome = StepOutcome.SUCCEEDED,
     ) -> None:
-        details: dict[str, object] = {**hook.identifying, "evidence": how, **(more or {})}
+        details: dict[str, object] = {**shown(hook), "evidence": how, **(more or {})}
         self.context.record.note(hook.id, hook.phase.value, hook.kind.value, status, details)
 
     def _previous_status(self, hook: HookDefinition) -> StepOutcome | None:

@@ -96,6 +96,7 @@ def test_a_webhook_posts_the_outcome(project: Project, receiver: Receiver) -> No
         "succeeded",
         {
             "type": "webhook",
+            "lineage": {"inputs": [], "outputs": []},
             "action_hash": step_details(project, "tell")[0][1]["action_hash"],
             "retry_policy": "default",
             "http_status": 204,

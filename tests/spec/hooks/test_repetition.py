@@ -184,7 +184,13 @@ def test_step_rows_say_what_ran_and_never_its_text(project: Project) -> None:
     )
     outcome = outcome_of(project.execute())
     (two,) = [step for step in outcome.steps if step.step_id == "two"]
-    assert two.details == {"sql_hash": two.details["sql_hash"], "retry_policy": "none", "statements": 2}
+    assert two.details == {
+        "type": "sql",
+        "lineage": {"inputs": [], "outputs": []},
+        "sql_hash": two.details["sql_hash"],
+        "retry_policy": "none",
+        "statements": 2,
+    }
     ((_, running_then_succeeded),) = step_details(project, "two")
     assert running_then_succeeded["statements"] == 2
     status, details = step_details(project, "bad")[-1]
