@@ -54,7 +54,7 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self.cursor().execute(sql, list(parameters)).fetchall()
+            return _executed(self.cursor(), sql, parameters).fetchall()
         except duckdb.Error as error:
             raise foreign_error(error, "DuckDB did not answer a query", "sink_query_failed") from error
 
@@ -73,11 +73,11 @@ class Database:
         """Commits at the end of the block, rolls back on any error; nested transactions do not exist."""
         cursor = self.cursor()
         try:
-            cursor.execute("BEGIN TRANSACTION")
+            _executed(cursor, "BEGIN TRANSACTION")
             try:
                 yield cursor
             except BaseException:
-                cursor.execute("ROLLBACK")
+                self._roll_back(cursor)
                 raise
             cursor.execute("COMMIT")
         except ETLExecutionError:
@@ -85,8 +85,27 @@ class Database:
         except duckdb.Error as error:
             raise foreign_error(error, message, code) from error
 
+    def _roll_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """A statement that a signal stopped may take the next one with it; a cursor that cannot even roll back is
+        closed, which does, and this thread gets a new one."""
+        try:
+            cursor.execute("ROLLBACK")
+        except duckdb.Error:
+            cursor.close()
+            self._local.cursor = None
+
     def close(self) -> None:
         self._connection.close()
+
+
+def _executed(
+    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> duckdb.DuckDBPyConnection:
+    """An interruption that was meant for the statement before may arrive at this one; it has changed nothing yet."""
+    try:
+        return cursor.execute(sql, list(parameters))
+    except duckdb.InterruptException:
+        return cursor.execute(sql, list(parameters))
 
 
 def resolve(table: TableName) -> TableName:
