@@ -126,6 +126,9 @@ def _pytest(copy: Path, tests: tuple[str, ...] | list[str]) -> subprocess.Comple
 def main() -> int:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     chosen = tuple(mutation for mutation in mutations() if word in str(mutation))
+    if not chosen:
+        print(__doc__)
+        return 2
     survived = survivors(chosen)
     for verdict in survived:
         print(f"SURVIVED {verdict.mutation}\n{verdict.output}")
