@@ -227,12 +227,7 @@ def execute_hooks(
     run = HookRun(
         planned=planned,
         hooks=hooks,
-        resolver=ConnectionResolver(
-            environment=variables,
-            project_root=manifest.project_root,
-            manifest_directory=manifest.directory,
-            redactor=ports.redactor,
-        ),
+        resolver=_resolver(manifest, variables, ports.redactor),
         invocation=invocation,
         environment=_surroundings(ports, variables),
     )
@@ -288,12 +283,7 @@ def operation_of(
     manifest = load_manifest(located(path, root), project_root=root)
     return Operation(
         planned=plan_process(only_process(manifest, options.selector)),
-        resolver=ConnectionResolver(
-            environment=variables,
-            project_root=manifest.project_root,
-            manifest_directory=manifest.directory,
-            redactor=ports.redactor,
-        ),
+        resolver=_resolver(manifest, variables, ports.redactor),
         invocation=invocation,
         environment=_surroundings(ports, variables),
     )
@@ -335,12 +325,7 @@ def prepare_run(
     if options.pack is not None:
         fingerprint = agreed_pack(options.pack, manifest).pack_fingerprint
     planned = [plan_process(config) for config in configs]
-    resolver = ConnectionResolver(
-        environment=variables,
-        project_root=manifest.project_root,
-        manifest_directory=manifest.directory,
-        redactor=redactor,
-    )
+    resolver = _resolver(manifest, variables, redactor)
     return [
         prepare_process(
             process,
@@ -362,6 +347,15 @@ def _hook_receipts(
     if options.separate_hooks == "inline":
         return None
     return verified_hook_receipts(process, invocation, pack_fingerprint, variables)
+
+
+def _resolver(manifest: Manifest, variables: Mapping[str, str], redactor: Redactor) -> ConnectionResolver:
+    return ConnectionResolver(
+        environment=variables,
+        project_root=manifest.project_root,
+        manifest_directory=manifest.directory,
+        redactor=redactor,
+    )
 
 
 def _surroundings(ports: RunProcessPorts, variables: Mapping[str, str]) -> LoadEnvironment:
