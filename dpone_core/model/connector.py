@@ -63,10 +63,13 @@ class SinkTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorDescriptor:
-    """`extra` is the optional dependency set that brings the driver; `sql_dialect` is sqlglot's name, if SQL at all."""
+    """`extra` is the dependency set that brings the `libraries` (import names); `sql_dialect` is sqlglot's name,
+    if SQL at all; `uri_schemes` are the connection URIs it opens, the usual one first."""
 
     type: ConnectorType
     sql_dialect: str | None
     extra: str
+    uri_schemes: tuple[str, ...]
+    libraries: tuple[str, ...]
     source: SourceTraits | None = None
     sink: SinkTraits | None = None

@@ -76,12 +76,7 @@ def open_sink(connector: ConnectorType, connection: Connection, lock: SinkLock) 
 
 def require_uri(connector: ConnectorType, connection: Connection) -> None:
     """Raises ETLConfigurationError `connection_uri_invalid` for a URI this connector can never open; not echoed."""
-    schemes = {
-        ConnectorType.SQLITE: ("sqlite",),
-        ConnectorType.FILES: ("file",),
-        ConnectorType.CLICKHOUSE: ("chdb", "clickhouse", "clickhouses"),
-        ConnectorType.DUCKDB: ("duckdb",),
-    }[connector]
+    schemes = descriptor_of(connector).uri_schemes
     shown = " or ".join(f"{scheme}://" for scheme in schemes)
     if connection.scheme not in schemes:
         raise ETLConfigurationError(
@@ -99,13 +94,8 @@ def require_uri(connector: ConnectorType, connection: Connection) -> None:
 
 def require_extra(connector: ConnectorType, connection: Connection | None) -> None:
     """Raises ExtraMissingError when a library this connection needs is not importable; imports nothing heavy."""
-    needed = {
-        ConnectorType.SQLITE: ("pyarrow", "adbc_driver_sqlite"),
-        ConnectorType.FILES: ("pyarrow",),
-        ConnectorType.CLICKHOUSE: ("pyarrow", "clickhouse_connect"),
-        ConnectorType.DUCKDB: ("pyarrow", "duckdb"),
-    }[connector]
-    extra = descriptor_of(connector).extra
+    descriptor = descriptor_of(connector)
+    needed, extra = descriptor.libraries, descriptor.extra
     if connection is not None and connection.scheme == "chdb":
         needed, extra = (*needed, "chdb"), "embedded"
     missing = [name for name in needed if importlib.util.find_spec(name) is None]

@@ -19,6 +19,8 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.FILES,
     sql_dialect=None,
     extra="files",
+    uri_schemes=("file",),
+    libraries=("pyarrow",),
     source=SourceTraits(reader="pyarrow", metric_probe=True, statements=False, incremental=True, formats=("parquet",)),
     sink=SinkTraits(
         load_path=LoadPath.LEGACY,

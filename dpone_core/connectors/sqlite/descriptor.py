@@ -10,5 +10,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.SQLITE,
     sql_dialect="sqlite",
     extra="sqlite",
+    uri_schemes=("sqlite",),
+    libraries=("pyarrow", "adbc_driver_sqlite"),
     source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True),
 )
