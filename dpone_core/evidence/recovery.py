@@ -1,46 +1,101 @@
 """What an operator should do after a failure, by observed boundary (S1 "failure diagnostics and recovery").
 
-Never infers a rollback that nobody saw.
+One table serves the console, the reports and the documentation. It never infers a rollback that nobody saw: facts
+that do not belong together are read as an outcome that is not known.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.evidence.outcome import LoadOutcome
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 
-_RETRY: Final = {
-    RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
-        "The target was not changed by this attempt. "
-        "Correct the cause, then run the same interval again; a retry is safe."
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """One row: what is true where these three facts meet, and what a person does."""
+
+    boundary: Boundary
+    target_state: TargetState
+    retry: RetryClassification
+    meaning: str
+    action: str
+
+
+_UNKNOWN: Final = Recovery(
+    boundary=Boundary.POST_COMMIT,
+    target_state=TargetState.UNKNOWN,
+    retry=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+    meaning="The commit was sent and its outcome is not known: the target may be old or new.",
+    action="Stop automatic retries, compare target and evidence, then decide.",
+)
+RECOVERIES: Final = (
+    Recovery(
+        boundary=Boundary.PRE_COMMIT,
+        target_state=TargetState.NOT_MUTATED,
+        retry=RetryClassification.RETRY_BEFORE_TARGET_MUTATION,
+        meaning="The target was not changed by this attempt.",
+        action="Correct the cause, then run the same interval again; a retry is safe.",
     ),
-    RetryClassification.RETRY_VIA_NATIVE_RESUME: (
-        "Committed partitions stay committed. Run the same run id again: it resumes without touching the sink."
+    Recovery(
+        boundary=Boundary.PRE_COMMIT,
+        target_state=TargetState.NOT_MUTATED,
+        retry=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+        meaning="The target was not changed by this attempt. A hook was started and did not prove its success.",
+        action="Find out what the hook did to its system; finish or undo it. Then start a new run id.",
     ),
-    RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: (
-        "The target already holds this load. Inspect the exact interval and this evidence; restore, repair or "
-        "deduplicate it before retrying. Do not advance the source state by hand to make the run look successful."
+    Recovery(
+        boundary=Boundary.POST_COMMIT,
+        target_state=TargetState.MUTATION_RETURNED_SUCCESS,
+        retry=RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION,
+        meaning="The target mutation returned success; the target holds this load.",
+        action=(
+            "Inspect the exact interval and this evidence; restore, repair or deduplicate it before retrying. "
+            "Do not advance the source state by hand to make the run look successful."
+        ),
     ),
-    RetryClassification.OPERATOR_VERIFICATION_REQUIRED: (
-        "What happened is not known. Stop automatic retries, compare target and evidence, then decide."
+    Recovery(
+        boundary=Boundary.POST_COMMIT,
+        target_state=TargetState.MUTATION_RETURNED_SUCCESS,
+        retry=RetryClassification.RETRY_VIA_NATIVE_RESUME,
+        meaning="The target mutation returned success; committed partitions stay committed.",
+        action="Run the same run id again: it resumes without touching the sink.",
     ),
-}
-_TARGET: Final = {
-    TargetState.NOT_MUTATED: "The target was not changed by this attempt.",
-    TargetState.MUTATION_RETURNED_SUCCESS: "The target mutation returned success; the target holds this load.",
-    TargetState.UNKNOWN: "The commit was sent and its outcome is not known: the target may be old or new.",
-}
+    Recovery(
+        boundary=Boundary.POST_COMMIT,
+        target_state=TargetState.MUTATION_RETURNED_SUCCESS,
+        retry=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+        meaning="The target mutation returned success; the target holds this load. A step behind it proved nothing.",
+        action=(
+            "Do not load again. Find out what the failed step did, then run that step by itself: "
+            "a post-hook with dpone hooks execute."
+        ),
+    ),
+    _UNKNOWN,
+    Recovery(
+        boundary=Boundary.RESUME_VALIDATION,
+        target_state=TargetState.NOT_MUTATED,
+        retry=RetryClassification.RETRY_VIA_NATIVE_RESUME,
+        meaning="Nothing was written in this attempt; what was committed before stays committed.",
+        action="Correct what validation found, then run the same run id again: it does not touch the sink.",
+    ),
+)
+
+
+def recovery_of(boundary: object, target_state: object, retry: object) -> Recovery:
+    """The row of three observed facts, given as vocabulary or as their text; the unknown outcome for any others."""
+    facts = (boundary, target_state, retry)
+    return next((row for row in RECOVERIES if (row.boundary, row.target_state, row.retry) == facts), _UNKNOWN)
 
 
 def recovery_advice(outcome: LoadOutcome) -> tuple[str, ...]:
-    """Sentences for report and console: state of the target, then what a retry would do; () on success."""
+    """Sentences for report and console: what is true, then what to do; () on success."""
     if outcome.passed:
         return ()
-    said_by_retry = outcome.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
-    advice = [] if said_by_retry else [_TARGET[outcome.target_state]]
-    if outcome.retry is not None:
-        advice.append(_RETRY[outcome.retry])
+    row = recovery_of(outcome.boundary, outcome.target_state, outcome.retry)
+    advice = [row.meaning, row.action]
     if outcome.failure is not None and outcome.failure.fix:
         advice.append(f"Way out: {outcome.failure.fix}.")
     return tuple(advice)
