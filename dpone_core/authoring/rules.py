@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dpone_core.authoring.hooks import NOTIFIERS, PROVIDER_ONLY, SQL_ONLY, HookSection, HooksSection
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import TypedHashGate
+from dpone_core.authoring.sink import SinkSection
 from dpone_core.authoring.validate import (
     CONFLICT,
     MISSING_FIELD,
@@ -39,6 +40,7 @@ from dpone_core.model.vocabulary import (
 UNKNOWN_TOKEN = "DPONE_SQL_TOKEN_UNKNOWN"
 TOKENS_WITH_CURSOR = "DPONE_SQL_TOKENS_WITH_CURSOR"
 HOOK_OPTION_INVALID = "DPONE_HOOK_OPTION_INVALID"
+_PARTITION_KEY_ONLY = frozenset({ConnectorType.DUCKDB, ConnectorType.POSTGRES})
 _OPTIONS: Path = ("source", "options")
 _QUERY: Path = (*_OPTIONS, "query")
 
@@ -256,6 +258,8 @@ def _strategy_findings(process: ProcessSection) -> Iterator[Finding]:
             yield _conflict(f"state has no effect under {mode}", fix, "state", "type")
     if mode is StrategyMode.INCREMENTAL_MERGE and process.sink.strategy.unique_key is None:
         yield _missing("unique_key", f"{mode} needs to know which row replaces which", "sink", "strategy")
+    if process.sink.strategy.allow_empty and mode is not StrategyMode.PARTITION_REPLACE:
+        yield _conflict(f"'allow_empty' has no effect under {mode}", "remove it", "sink", "strategy", "allow_empty")
     if _samples_hashes(process) and process.sink.strategy.unique_key is None:
         yield _missing("unique_key", "a typed hash of mode sample selects rows by it", "sink", "strategy")
     if process.sink.strategy.unique_key is not None and not _uses_unique_key(process):
@@ -289,10 +293,7 @@ def _samples_hashes(process: ProcessSection) -> bool:
 def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
     sink = process.sink
     options: Path = ("sink", "options")
-    if sink.options.physical_design is not None and sink.type is not ConnectorType.CLICKHOUSE:
-        yield _conflict(
-            f"physical_design has no effect on sink type {sink.type}", "remove it", *options, "physical_design"
-        )
+    yield from _design_findings(sink)
     legacy = sink.type is ConnectorType.FILES
     if sink.options.files is not None and not legacy:
         yield _conflict(f"'files' has no effect on sink type {sink.type}", "remove it", *options, "files")
@@ -306,3 +307,23 @@ def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
             f"write {actual} or remove the field",
             *(*options, "load_governance", "finalization_phase"),
         )
+
+
+def _design_findings(sink: SinkSection) -> Iterator[Finding]:
+    """ClickHouse takes a whole design; sinks without partitions of their own take the key of partition_replace."""
+    design, path = sink.options.physical_design, ("sink", "options", "physical_design")
+    replaces = sink.strategy.mode is StrategyMode.PARTITION_REPLACE
+    if replaces and design is None:
+        yield _missing("physical_design", "partition_replace needs partition_by there", "sink", "options")
+    elif replaces and design is not None and design.partition_by is None:
+        yield _missing("partition_by", "partition_replace needs to know what a partition is", *path)
+    if design is None or sink.type is ConnectorType.CLICKHOUSE:
+        return
+    if not replaces or sink.type not in _PARTITION_KEY_ONLY:
+        yield _conflict(
+            f"physical_design has no effect on sink type {sink.type} under {sink.strategy.mode}", "remove it", *path
+        )
+        return
+    for name, given in (("order_by", design.order_by), ("storage", design.storage.clickhouse)):
+        if given is not None:
+            yield _conflict(f"'{name}' has no effect on sink type {sink.type}", "remove it", *path, name)

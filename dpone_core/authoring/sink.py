@@ -19,6 +19,12 @@ def _phase(name: str) -> dict[str, JsonValue]:
     return {"properties": {"load_governance": governance}}
 
 
+def _design(schema: JsonValue) -> dict[str, JsonValue]:
+    return {"properties": {"options": {"properties": {"physical_design": schema}}}}
+
+
+_REPLACES: Final[JsonValue] = {"properties": {"mode": {"const": "partition_replace"}}, "required": ["mode"]}
+_KEY_ONLY: Final[JsonValue] = {"properties": {"order_by": False, "storage": {"properties": {"clickhouse": False}}}}
 SinkType = Literal[
     ConnectorType.CLICKHOUSE,
     ConnectorType.DUCKDB,
@@ -30,7 +36,23 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
     "allOf": [
         {
             "if": {"properties": {"type": {"const": "clickhouse"}}},
-            "else": {"properties": {"options": {"properties": {"physical_design": False}}}},
+            "else": {
+                "if": {"properties": {"type": {"enum": ["duckdb", "postgres"]}, "strategy": _REPLACES}},
+                "then": _design(_KEY_ONLY),
+                "else": _design(False),
+            },
+        },
+        {
+            "if": {"properties": {"strategy": _REPLACES}, "required": ["strategy"]},
+            "then": {
+                "required": ["options"],
+                "properties": {
+                    "options": {
+                        "required": ["physical_design"],
+                        "properties": {"physical_design": {"required": ["partition_by"]}},
+                    }
+                },
+            },
         },
         {
             "if": {"properties": {"type": {"const": "files"}}},
@@ -50,8 +72,16 @@ class StrategySection(Section):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "if": {"properties": {"mode": {"const": "incremental_merge"}}, "required": ["mode"]},
-            "then": {"required": ["unique_key"]},
+            "allOf": [
+                {
+                    "if": {"properties": {"mode": {"const": "incremental_merge"}}, "required": ["mode"]},
+                    "then": {"required": ["unique_key"]},
+                },
+                {
+                    "if": {"properties": {"mode": {"const": "partition_replace"}}, "required": ["mode"]},
+                    "else": {"properties": {"allow_empty": {"const": False}}},
+                },
+            ]
         }
     )
 
@@ -59,6 +89,8 @@ class StrategySection(Section):
     """full_refresh replaces, incremental_append adds, incremental_merge upserts, partition_replace swaps partitions."""
     unique_key: ColumnNames | None = None
     """Columns that identify a row; needed by incremental_merge and by lineage row ids."""
+    allow_empty: bool = False
+    """True lets a partition_replace without rows succeed; it replaces nothing, because no row names a partition."""
 
 
 class RowIdentitySection(Section):
@@ -117,7 +149,7 @@ class LoadGovernanceSection(Section):
 
 
 class PartitionBySection(Section):
-    """Partition key of a target that dpone creates."""
+    """Which rows form a partition: the key of a target that dpone creates, and what partition_replace replaces."""
 
     column: QuotableName
     """Column the target is partitioned by."""
@@ -143,9 +175,9 @@ class PhysicalDesignSection(Section):
     """Storage of a target that dpone creates; an existing target is never altered to match."""
 
     order_by: ColumnNames | None = None
-    """Sorting key."""
+    """Sorting key (ClickHouse)."""
     partition_by: PartitionBySection | None = None
-    """Partition key."""
+    """Partition key; needed by partition_replace, and outside ClickHouse only for it."""
     storage: StorageSection = StorageSection()
     """Storage by engine."""
 
@@ -182,7 +214,7 @@ class SinkOptionsSection(Section):
     load_governance: LoadGovernanceSection = LoadGovernanceSection()
     """What is recorded of a load."""
     physical_design: PhysicalDesignSection | None = None
-    """Storage of a ClickHouse target that dpone creates."""
+    """Storage of a ClickHouse target that dpone creates, and the partition key of partition_replace on any sink."""
     files: FilesSection | None = None
     """Files of a target of type files; Parquet unless given."""
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE

@@ -38,6 +38,8 @@ def stage_request(context: LoadContext, payload: ExtractedPayload) -> StageReque
         strategy=target.strategy,
         physical_design=target.physical_design,
         lineage=lineage_columns(context),
+        unique_key=target.unique_key,
+        target_only=payload.extraction.target.target_only,
     )
 
 

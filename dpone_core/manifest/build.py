@@ -97,7 +97,11 @@ def _sink(sink: SinkSection) -> SinkConfig:
     return SinkConfig(
         type=sink.type,
         table=_table(sink.table),
-        strategy=StrategyConfig(mode=sink.strategy.mode, unique_key=sink.strategy.unique_key or ()),
+        strategy=StrategyConfig(
+            mode=sink.strategy.mode,
+            unique_key=sink.strategy.unique_key or (),
+            allow_empty=sink.strategy.allow_empty,
+        ),
         connection_ref=sink.connection_ref,
         staging_schema=sink.staging.schema_name if sink.staging is not None else None,
         lineage=LineageConfig()

@@ -479,6 +479,26 @@ _STAGING = _entries(
         "Staged rows do not carry this load's lineage.",
         "Run again; report it if it stays.",
     ),
+    (
+        "merge_key_duplicate",
+        "Rows of a merge, or of its target, share one value of the unique key.",
+        "Keep one row per key in options.query, choose another unique_key, or remove duplicates from the target.",
+    ),
+    (
+        "merge_key_null",
+        "A row to be merged has NULL in its unique key.",
+        "Give it a value or filter it in options.query, or choose another unique_key.",
+    ),
+    (
+        "merge_key_unsupported",
+        "A column of the unique key cannot identify a row.",
+        "Choose a key of the payload without floating-point columns, or cast it in options.query.",
+    ),
+    (
+        "partition_empty_refused",
+        "A partition replacement has no rows, so it names no partition.",
+        "Check the source, or set strategy.allow_empty to accept that nothing is replaced.",
+    ),
     ("partition_limit_exceeded", "One block of rows spans too many partitions.", "Choose a coarser granularity."),
     (
         "engine_memory_exceeded",

@@ -68,8 +68,11 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyConfig:
+    """`allow_empty` accepts that a partition_replace without rows replaces nothing."""
+
     mode: StrategyMode
     unique_key: tuple[str, ...] = ()
+    allow_empty: bool = False
 
 
 class RowIdentityMode(StrEnum):

@@ -50,6 +50,7 @@ class TargetPlan:
     lineage_columns: tuple[str, ...]
     has_metric_probe: bool
     memory_limit_bytes: int
+    allow_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,11 +42,13 @@ class TargetSchemaDiffersError(ETLExecutionError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSchemaDecision:
     """`payload` is what staging gets besides the lineage columns: the source's columns in the target's types, then
-    nullable columns only the target has (staged as NULL). `added` must be added to the target before publishing."""
+    nullable columns only the target has (`target_only`, staged as NULL). `added` must be added to the target before
+    publishing."""
 
     payload: TableSchema
     added: TableSchema
     created: bool
+    target_only: tuple[str, ...] = ()
 
 
 def accepts(target: ColumnType, arriving: ColumnType) -> bool:
@@ -91,15 +93,17 @@ def decide_target_schema(
         differences += tuple(f"column '{c.name}' {c.type} is missing in the target" for c in missing)
     if differences:
         raise TargetSchemaDiffersError(differences)
+    target_only = tuple(c for c in existing.business_columns if whole.find(c.name) is None)
     return TargetSchemaDecision(
         payload=TableSchema(
             columns=(
                 *(existing.find(c.name) or Column(name=c.name, type=c.type) for c in arriving.columns),
-                *(c for c in existing.business_columns if whole.find(c.name) is None),
+                *target_only,
             )
         ),
         added=TableSchema(columns=tuple(Column(name=c.name, type=c.type, nullable=True) for c in missing)),
         created=False,
+        target_only=tuple(column.name for column in target_only),
     )
 
 

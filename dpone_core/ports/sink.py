@@ -43,6 +43,9 @@ class StageRequest:
 
     A lineage value reaches staged rows as a load-constant DEFAULT; the DEFAULT (not the column) is removed before
     publish, so that the target's definition names no load.
+
+    `unique_key` identifies a row for incremental_merge. `target_only` names payload columns that the source does not
+    have: batches carry NULL there, and a merge leaves the target's value in the rows it updates.
     """
 
     identity: LoadIdentity
@@ -52,6 +55,8 @@ class StageRequest:
     strategy: StrategyMode
     physical_design: PhysicalDesign
     lineage: LineageColumns
+    unique_key: tuple[str, ...] = ()
+    target_only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,10 @@ class LineageProjection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizeResult:
-    """Rows as the sink counted them: `inserted` by this load, `updated` in place, `total` in the target after it."""
+    """Rows as the sink counted them: `inserted` by this load, `updated` in place, `total` in the target after it.
+
+    A merge counts a staged row whose key was in the target as updated, any other as inserted.
+    """
 
     finaliser: str
     inserted_rows: int
@@ -94,7 +102,8 @@ class StagedLoadPort(Protocol):
     def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
         """Creates run-scoped staging and writes every batch; on any error drops what it created.
 
-        Raises ConnectorError `staged_row_count_mismatch` when the sink's count differs from rows sent.
+        Raises ConnectorError `staged_row_count_mismatch` when the sink's count differs from rows sent, and for a
+        merge `merge_key_null` or `merge_key_duplicate`, naming the key columns, never a value.
         """
         ...
 
@@ -104,7 +113,11 @@ class StagedLoadPort(Protocol):
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         """THE commit boundary. Atomic for readers as the finaliser declares. A lost answer is settled by the load
-        marker; if that is impossible too it raises CommitOutcomeUnknownError."""
+        marker; if that is impossible too it raises CommitOutcomeUnknownError.
+
+        A merge into a target that holds several rows of one staged key is refused with `merge_key_duplicate`.
+        A partition replacement replaces the partitions that staged rows lie in; without staged rows it changes nothing.
+        """
         ...
 
     def cleanup(self, handle: StagedHandle) -> None:

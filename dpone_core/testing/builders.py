@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
-from dpone_core.model.load_config import PhysicalDesign, TableName
+from dpone_core.model.load_config import PartitionBy, PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import LineageColumns, StageRequest
@@ -78,6 +78,9 @@ def stage_request(
     staging_schema: str | None = None,
     order_by: Iterable[str] = (),
     lineage: LineageColumns | None = None,
+    unique_key: Iterable[str] = (),
+    target_only: Iterable[str] = (),
+    partition_by: PartitionBy | None = None,
 ) -> StageRequest:
     return StageRequest(
         identity=load_identity(load),
@@ -85,8 +88,10 @@ def stage_request(
         staging_schema=staging_schema,
         schema=schema,
         strategy=strategy,
-        physical_design=PhysicalDesign(order_by=tuple(order_by)),
+        physical_design=PhysicalDesign(order_by=tuple(order_by), partition_by=partition_by),
         lineage=lineage if lineage is not None else LineageColumns(),
+        unique_key=tuple(unique_key),
+        target_only=tuple(target_only),
     )
 
 

@@ -6,26 +6,51 @@ import errno
 from typing import Final
 
 from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.load_config import PartitionGranularity
 from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
+from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import StageRequest
 
+from .keys import check_merge_key
 from .row_id import row_id_refusal
 
+_DATED: Final = frozenset({ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ})
 _MEMORY_TEXTS: Final = ("memory_limit_exceeded", "out of memory error")
 _DISK_TEXTS: Final = ("no space left on device", "not_enough_space", "disk full", "file too large")
 
 
 def check_payload(request: StageRequest) -> None:
-    """Refuses an empty projection, framework names, repeated names, unsupported columns and impossible row ids."""
+    """Refuses an empty projection, framework names, repeated names, unsupported columns, impossible keys of rows or
+    partitions, and impossible row ids."""
     check_columns(request.schema)
     for name in request.physical_design.order_by:
         column = request.schema.find(name)
         if column is None:
             raise ConnectorError(f"order_by column {name!r} is not extracted", code="physical_design_mismatch")
+    check_merge_key(request)
+    check_partition_key(request)
     refusal = row_id_refusal(request.schema, request.lineage.row_id_columns)
     if refusal is not None:
         raise ConnectorError(
             f"no row id from column {refusal.column!r}: {refusal.reason}", code="row_identity_unsupported"
+        )
+
+
+def check_partition_key(request: StageRequest) -> None:
+    """The partition column must be extracted, and a date or time where a day, month or year is taken of it."""
+    partition = request.physical_design.partition_by
+    if partition is None:
+        if request.strategy is StrategyMode.PARTITION_REPLACE:
+            raise ConnectorError("partition_replace needs a partition key", code="physical_design_mismatch")
+        return
+    column = request.schema.find(partition.column)
+    if column is None or partition.column in request.target_only:
+        raise ConnectorError(f"partition column {partition.column!r} is not extracted", code="physical_design_mismatch")
+    if partition.granularity is not PartitionGranularity.VALUE and column.type.kind not in _DATED:
+        raise ConnectorError(
+            f"partition column {partition.column!r} is {column.type} and has no {partition.granularity}",
+            code="physical_design_mismatch",
+            fix="partition by value, or by a date or timestamp column",
         )
 
 

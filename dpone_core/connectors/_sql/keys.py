@@ -1,0 +1,74 @@
+"""Rules of a merge key that every SQL sink applies alike; errors name key columns, never values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import ColumnKind
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import StageRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_INEXACT: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
+_DUPLICATE: Final = "merge_key_duplicate"
+
+
+def check_merge_key(request: StageRequest) -> None:
+    """Before the first row: a merge needs key columns of the payload that compare exactly (NaN equals nothing)."""
+    if request.strategy is not StrategyMode.INCREMENTAL_MERGE:
+        return
+    if not request.unique_key:
+        raise ConnectorError("a merge needs a unique key", code="merge_key_unsupported")
+    for name in request.unique_key:
+        column = request.schema.find(name)
+        if column is None or name in request.target_only:
+            raise ConnectorError(f"key column {name!r} is not extracted", code="merge_key_unsupported")
+        if column.type.kind in _INEXACT:
+            raise ConnectorError(
+                f"key column {name!r} is a floating-point number, which identifies no row",
+                code="merge_key_unsupported",
+                fix="cast it to a decimal in options.query, or choose another unique_key",
+            )
+
+
+def without_null_keys(request: StageRequest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of a merge, until one has NULL in a key column; other strategies may have it."""
+    keys = request.unique_key if request.strategy is StrategyMode.INCREMENTAL_MERGE else ()
+    for batch in batches:
+        for name in keys:
+            nulls = batch.column(name).null_count
+            if nulls:
+                raise ConnectorError(
+                    f"key column {name!r} is NULL in {nulls} rows of one batch",
+                    code="merge_key_null",
+                    fix="give them a value or filter them in options.query, or choose another unique_key",
+                )
+        yield batch
+
+
+def refuse_repeated_keys(request: StageRequest, repeated: int) -> None:
+    """`repeated` = key values that more than one staged row has."""
+    if repeated:
+        raise ConnectorError(
+            f"{repeated} values of the key ({_listed(request)}) occur in more than one staged row",
+            code=_DUPLICATE,
+            fix="keep one row per key in options.query, or choose another unique_key",
+        )
+
+
+def refuse_ambiguous_target(request: StageRequest, *, staged_matches: int, target_matches: int) -> None:
+    """Each staged key that is in the target must be there once: else which row would be updated?"""
+    if staged_matches != target_matches:
+        raise ConnectorError(
+            f"the target holds {target_matches} rows of {staged_matches} values of the key ({_listed(request)})",
+            code=_DUPLICATE,
+            fix="remove the duplicates from the target, or load it once with full_refresh",
+        )
+
+
+def _listed(request: StageRequest) -> str:
+    return ", ".join(repr(name) for name in request.unique_key)
