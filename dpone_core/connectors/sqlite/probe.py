@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpone_core.connectors._sql.extract import count_expressions, counted
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
@@ -26,20 +27,11 @@ class SqliteMetricProbe:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema)
-        for name in (*request.null_counts, *request.distinct_counts):
-            if schema.find(name) is None:
-                raise ConnectorError(f"column {name!r} is not in the source", code="metric_column_unknown")
-        columns = {column.name: column for column in schema.columns}
-        parts = ["count(*)"]
-        parts += [f"count(*) - count({quote_ansi(name)})" for name in request.null_counts]
-        parts += [f"count(DISTINCT {comparable(columns[name], quote_ansi(name))})" for name in request.distinct_counts]
-        row = self._database.rows(f"SELECT {', '.join(parts)} {chosen.text}", chosen.parameters)[0]
-        nulls = row[1 : 1 + len(request.null_counts)]
-        distincts = row[1 + len(request.null_counts) :]
-        answer: dict[str, object] = {
-            "null_counts": dict(zip(request.null_counts, nulls, strict=True)),
-            "distinct_counts": dict(zip(request.distinct_counts, distincts, strict=True)),
-        }
-        if request.row_count:
-            answer["row_count"] = row[0]
-        return answer
+        counts = count_expressions(
+            request,
+            schema,
+            rows="count(*)",
+            nulls=lambda column: f"count(*) - count({quote_ansi(column.name)})",
+            distincts=lambda column: f"count(DISTINCT {comparable(column, quote_ansi(column.name))})",
+        )
+        return counted(request, self._database.rows(f"SELECT {', '.join(counts)} {chosen.text}", chosen.parameters)[0])

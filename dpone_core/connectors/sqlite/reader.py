@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from dpone_core.connectors._arrow.cast import StrictCast
+from dpone_core.connectors._sql.extract import cursor_column, only_statement
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
@@ -20,7 +21,7 @@ from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableS
 from dpone_core.ports.source import ExtractRequest
 
 from .database import Database
-from .selection import Selection, cursor_column, only_statement, relation, selection
+from .selection import CURSOR_KINDS, ENGINE, Selection, relation, selection
 from .types import comparable, declared_type, misfit_condition, observed_type, reading_expression, sentinel
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SqliteSource:
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
-        cursor = cursor_column(schema, column)
+        cursor = cursor_column(schema, column, CURSOR_KINDS, ENGINE)
         chosen = selection(request, schema)
         rows = self._database.rows(
             f"SELECT max({comparable(cursor, quote_ansi(column))}) {chosen.text}", chosen.parameters
@@ -74,7 +75,8 @@ class SqliteSource:
             return self._table_columns(request.table.name, request.table.schema or "main")
         if request.query is None:
             raise ConnectorError("SQLite reads a table or a query", code="source_request_invalid")
-        query = only_statement(bind_tokens(request.query, request.token_values, lambda _: "NULL").text)
+        bound = bind_tokens(request.query, request.token_values, lambda _: "NULL")
+        query = only_statement(bound.text, backslash_escapes=False)
         self._database.run(f'DROP VIEW IF EXISTS temp."{_DESCRIBE_VIEW}"')
         self._database.run(f'CREATE TEMP VIEW "{_DESCRIBE_VIEW}" AS SELECT * FROM (\n{query}\n)')
         try:

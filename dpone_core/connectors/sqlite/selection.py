@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dpone_core.connectors._sql.text import quote_ansi, split_statements
+from dpone_core.connectors._sql.extract import cursor_column, only_statement
+from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -14,6 +15,7 @@ from dpone_core.ports.source import CursorWindow, ExtractRequest
 from .types import comparable
 
 Parameter = str | int | float
+ENGINE = "SQLite"
 CURSOR_KINDS = frozenset({ColumnKind.INT64, ColumnKind.STRING, ColumnKind.DATE, ColumnKind.TIMESTAMP})
 
 
@@ -33,38 +35,17 @@ def relation(request: ExtractRequest) -> Selection:
     if request.query is None:
         raise ConnectorError("SQLite reads a table or a query", code="source_request_invalid")
     bound = bind_tokens(request.query, request.token_values, lambda _: "?")
-    return Selection(text=f"(\n{only_statement(bound.text)}\n)", parameters=bound.parameters)
-
-
-def only_statement(text: str) -> str:
-    """A query is one statement; what follows its semicolon may be a comment only."""
-    statements = split_statements(text, backslash_escapes=False)
-    if len(statements) != 1:
-        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
-    return statements[0]
+    return Selection(text=f"(\n{only_statement(bound.text, backslash_escapes=False)}\n)", parameters=bound.parameters)
 
 
 def selection(request: ExtractRequest, schema: TableSchema) -> Selection:
     base = relation(request)
     if request.window is None:
         return Selection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
-    column = cursor_column(schema, request.window.column)
+    column = cursor_column(schema, request.window.column, CURSOR_KINDS, ENGINE)
     conditions, parameters = _conditions(request.window, column)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return Selection(text=f"FROM {base.text} AS dpone_source{where}", parameters=(*base.parameters, *parameters))
-
-
-def cursor_column(schema: TableSchema, name: str) -> Column:
-    column = schema.find(name)
-    if column is None:
-        raise ConnectorError(
-            f"the cursor column {name!r} is not a column of the source",
-            code="source_object_not_found",
-            fix="a cursor is a column name; give an expression an alias in a query",
-        )
-    if column.type.kind not in CURSOR_KINDS:
-        raise ConnectorError(f"{column.type} cannot be a cursor on SQLite", code="source_column_unsupported")
-    return column
 
 
 def _conditions(window: CursorWindow, column: Column) -> tuple[list[str], list[Parameter]]:

@@ -1,0 +1,100 @@
+"""What every SQL source does with an extract request before its dialect comes in: statements, cursors, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+
+from dpone_core.connectors._sql.text import split_statements
+from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
+from dpone_core.ports.metrics import MetricRequest
+
+
+def only_statement(text: str, *, backslash_escapes: bool) -> str:
+    """A query is one statement; what follows its semicolon may be a comment only."""
+    statements = split_statements(text, backslash_escapes=backslash_escapes)
+    if len(statements) != 1:
+        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
+    return statements[0]
+
+
+def cursor_column(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], engine: str) -> Column:
+    """A column that the engine orders exactly as its text does (`CursorWindow`)."""
+    column = schema.find(name)
+    if column is None:
+        raise ConnectorError(
+            f"the cursor column {name!r} is not a column of the source",
+            code="source_object_not_found",
+            fix="a cursor is a column name; give an expression an alias in a query",
+        )
+    if column.type.kind not in kinds:
+        raise ConnectorError(f"{column.type} cannot be a cursor on {engine}", code="source_column_unsupported")
+    return column
+
+
+def window_bound(column: Column, text: str) -> str:
+    """`text` if it is a value of the cursor's own kind; ConnectorError `cursor_value_invalid` otherwise."""
+    try:
+        fits = _is_value_of(column.type.kind, text)
+    except (ValueError, InvalidOperation) as error:
+        raise _not_a_value(column) from error
+    if not fits:
+        raise _not_a_value(column)
+    return text
+
+
+def _is_value_of(kind: ColumnKind, text: str) -> bool:
+    match kind:
+        case ColumnKind.DECIMAL:
+            return Decimal(text).is_finite()
+        case ColumnKind.DATE:
+            return bool(date.fromisoformat(text))
+        case ColumnKind.TIMESTAMP:
+            return datetime.fromisoformat(text).tzinfo is None
+        case ColumnKind.TIMESTAMP_TZ:
+            return datetime.fromisoformat(text).tzinfo is not None
+        case ColumnKind.STRING:
+            return True
+        case _:
+            return str(int(text)) == text
+
+
+def _not_a_value(column: Column) -> ConnectorError:
+    return ConnectorError(f"the cursor value of {column.name!r} is not a {column.type}", code="cursor_value_invalid")
+
+
+def count_expressions(
+    request: MetricRequest,
+    schema: TableSchema,
+    *,
+    rows: str,
+    nulls: Callable[[Column], str],
+    distincts: Callable[[Column], str],
+) -> tuple[str, ...]:
+    """The select list of the one aggregate query: rows, nulls, distincts, in the order `counted` reads them."""
+    found: dict[str, Column] = {}
+    for name in (*request.null_counts, *request.distinct_counts):
+        column = schema.find(name)
+        if column is None:
+            raise ConnectorError(f"column {name!r} is not in the source", code="metric_column_unknown")
+        found[name] = column
+    return (
+        rows,
+        *(nulls(found[name]) for name in request.null_counts),
+        *(distincts(found[name]) for name in request.distinct_counts),
+    )
+
+
+def counted(request: MetricRequest, row: Sequence[object]) -> Mapping[str, object]:
+    """The probe's answer from the one row of `count_expressions`."""
+    nulls = row[1 : 1 + len(request.null_counts)]
+    distincts = row[1 + len(request.null_counts) :]
+    answer: dict[str, object] = {
+        "null_counts": dict(zip(request.null_counts, nulls, strict=True)),
+        "distinct_counts": dict(zip(request.distinct_counts, distincts, strict=True)),
+    }
+    if request.row_count:
+        answer["row_count"] = row[0]
+    return answer
