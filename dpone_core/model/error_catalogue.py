@@ -415,6 +415,11 @@ _SOURCE = _entries(
     (_EXECUTED,),
     ("source_refused", "The source cannot be loaded as the manifest asks.", "Correct what the message names."),
     ("source_unreachable", "The source could not be opened or stopped answering.", "Check the source, then run again."),
+    (
+        "source_reader_died",
+        "The process that reads the source died or was killed.",
+        "Check its memory, then run again.",
+    ),
     ("source_object_not_found", "The table or file does not exist.", "Check its name; a pre-hook may have to make it."),
     ("source_query_refused", "The engine refused the source query.", "Run the query by hand to see the reason."),
     ("source_request_invalid", "A request cannot be put to this source.", "Report it; a manifest should not cause it."),

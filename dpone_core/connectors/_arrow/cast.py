@@ -57,6 +57,8 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         raise ValueError("a wall clock is not an instant")
     if pa.types.is_float64(values.type) and pa.types.is_float32(wanted):
         return _narrowed_float(values)
+    if pa.types.is_time(wanted) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return _time_of_text(values, wanted)
     return values.cast(wanted, safe=True)
 
 
@@ -66,6 +68,12 @@ def _narrowed_float(values: pa.Array) -> pa.Array:
     if pc.all(same, skip_nulls=True).as_py() is False:
         raise ValueError("a float loses digits")
     return narrowed
+
+
+def _time_of_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Arrow parses no times of day; as part of a timestamp it does, and refuses 24:00 and signs."""
+    moments = pc.binary_join_element_wise(pa.scalar("1970-01-01", values.type), values, pa.scalar(" ", values.type))
+    return moments.cast(pa.timestamp(wanted.unit), safe=True).cast(wanted, safe=True)
 
 
 def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,109 @@
+"""The script of a reader's child process; run by path, so that it imports only what the request names.
+
+Standard input brings one request (4 bytes of length, then JSON) and stays open: its end is the parent's end, and the
+kernel then kills this process, whatever a driver holds. Standard output is one Arrow IPC stream that ends with an empty
+batch whose metadata is the trailer: the rows that were sent, or what went wrong.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TRAILER: Final = b"dpone_trailer"
+_F_SETSIG: Final = 10
+_MAX_TEXT: Final = 2_000
+
+
+def main() -> None:
+    request = _request()
+    _die_with_the_parent()
+    output = _private_output()
+    sys.path[:] = request["path"]
+    _send(request, output)
+    output.flush()
+    os._exit(0)
+
+
+def _request() -> dict[str, Any]:
+    size = int.from_bytes(_exactly(4), "big")
+    request: dict[str, Any] = json.loads(_exactly(size))
+    return request
+
+
+def _exactly(size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        piece = os.read(0, size - len(received))
+        if not piece:
+            os._exit(1)
+        received += piece
+    return received
+
+
+def _die_with_the_parent() -> None:
+    """SIGKILL as soon as the other end of standard input is closed: no thread, which a driver could starve."""
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, _F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([0], [], [], 0)[0]:
+        os._exit(1)
+
+
+def _private_output() -> BinaryIO:
+    """The pipe under a number of its own; what a library prints goes nowhere."""
+    private = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(private, "wb")
+
+
+def _send(request: dict[str, Any], output: BinaryIO) -> None:
+    import pyarrow as pa
+
+    writer: pa.RecordBatchStreamWriter | None = None
+    schema = pa.schema([])
+    trailer: dict[str, Any] = {}
+    rows = 0
+    try:
+        reader = getattr(importlib.import_module(request["module"]), request["function"])(**request["arguments"])
+        schema = reader.schema
+        writer = pa.ipc.new_stream(output, schema)
+        for batch in reader:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        trailer["rows"] = rows
+    except BrokenPipeError:
+        os._exit(1)
+    except BaseException as error:  # noqa: BLE001 - a driver's panic is no Exception; the parent must know of it
+        trailer = _failure(error, started=writer is not None)
+    if writer is None:
+        writer = pa.ipc.new_stream(output, schema)
+    nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    writer.write_batch(nothing, custom_metadata={TRAILER: json.dumps(trailer).encode()})
+    writer.close()
+
+
+def _failure(error: BaseException, *, started: bool) -> dict[str, Any]:
+    """Our own errors travel whole; of any other the text goes to the parent's `__cause__` only."""
+    ours = getattr(error, "code", None) if hasattr(error, "fix") and hasattr(error, "message") else None
+    return {
+        "code": ours,
+        "message": getattr(error, "message", "") if ours else "",
+        "fix": getattr(error, "fix", None) if ours else None,
+        "panicked": not isinstance(error, Exception),
+        "started": started,
+        "text": f"{type(error).__name__}: {error}"[:_MAX_TEXT],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""One row of a connector's table of types, as its reference page shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeMapping:
+    """`engine` names the engine's types, `dpone` ours (as ColumnType prints them, `p`, `s`, `f` for digits).
+
+    `read` says how a value travels; `refused` which values or columns are refused, empty = none.
+    """
+
+    engine: str
+    dpone: str
+    read: str
+    refused: str = ""
