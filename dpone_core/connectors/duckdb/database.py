@@ -23,21 +23,25 @@ DEFAULT_SCHEMA = "main"
 
 
 class Database:
-    """The file is opened by the constructor and belongs to this process until `close`."""
+    """The file is opened by the constructor; unless read only, it belongs to this process until `close`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
+        unreachable = "source_unreachable" if read_only else "sink_unreachable"
         try:
-            self._connection = duckdb.connect(path, config={"memory_limit": f"{MEMORY_LIMIT_BYTES}B"})
+            self._connection = duckdb.connect(
+                path, read_only=read_only, config={"memory_limit": f"{MEMORY_LIMIT_BYTES}B"}
+            )
             self._connection.execute("SET TimeZone = 'UTC'")
         except duckdb.IOException as error:
             if "lock" in str(error).lower():
                 raise ConnectorError(
-                    "the DuckDB file is in use by a process that does not take dpone's lock",
+                    "the DuckDB file is in use by another process",
                     code="embedded_directory_locked",
+                    fix="wait for the other process; DuckDB lets one process write or several read",
                 ) from error
-            raise foreign_error(error, "the DuckDB file could not be opened", "sink_unreachable") from error
+            raise foreign_error(error, "the DuckDB file could not be opened", unreachable) from error
         except duckdb.Error as error:
-            raise foreign_error(error, "the DuckDB file could not be opened", "sink_unreachable") from error
+            raise foreign_error(error, "the DuckDB file could not be opened", unreachable) from error
         self._local = threading.local()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
