@@ -1,4 +1,4 @@
-"""One row of a connector's type reference: how an engine's type is read and written, and what of it is refused."""
+"""One row of a connector's table of types, as its reference page shows it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeMapRow:
-    """`dpone` is the type as messages name it (`decimal(p,s)`); empty where the whole type is refused."""
+class TypeMapping:
+    """`engine` names the engine's types, `dpone` ours (as ColumnType prints them, `p`, `s`, `f` for digits).
+
+    `read` says how a value travels, `written` which of ours a sink stores so (empty = none, or no sink); `refused`
+    which values or columns are refused, empty = none.
+    """
 
     engine: str
     dpone: str
     read: str
-    written: str
+    written: str = ""
     refused: str = ""
