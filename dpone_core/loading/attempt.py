@@ -81,7 +81,7 @@ def _leased(context: LoadContext) -> QualityGateReport:
     now = context.environment.clock.utc_now()
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
-        report = ETLProcessor(context=context).process().receipt.report
+        report = ETLProcessor(context=replace(context, lease=lease)).process().receipt.report
     except BaseException as caught:
         error = _interruption_behind(caught, context.environment, context.position)
         with context.environment.cancellation.shielded():

@@ -19,19 +19,20 @@ from dpone_core.ports.evidence import EvidenceFiles
 from dpone_core.ports.hooks import HookActions
 from dpone_core.ports.progress import Progress
 from dpone_core.ports.session import SinkPorts, SourcePorts
-from dpone_core.ports.state import CursorState, TargetLease
+from dpone_core.ports.state import CommitIntents, CursorState, Lease, TargetLease
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSessions:
-    """Open connections of one attempt; `cursor` and `audit` are None where plan and manifest say so."""
+    """Open connections of one attempt; `cursor`, `intents` and `audit` are None where plan and manifest say so."""
 
     source: SourcePorts
     sink: SinkPorts
     audit: AuditTrail | None
     cursor: CursorState | None
     lease: TargetLease | None
+    intents: CommitIntents | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,10 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadContext:
-    """`commit_shield` is entered just before the commit and closed by the processor once state is durable."""
+    """`commit_shield` is entered just before the commit and closed by the processor once state is durable.
+
+    `lease` is the held lease, None before it is taken and for a sink that keeps none.
+    """
 
     request: LoadRequest
     environment: LoadEnvironment
@@ -67,6 +71,7 @@ class LoadContext:
     record: LoadRecord
     position: LoadPosition
     commit_shield: ExitStack
+    lease: Lease | None = None
 
     @property
     def config(self) -> LoadConfig:

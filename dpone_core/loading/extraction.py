@@ -26,12 +26,14 @@ class SourceRefusedError(ETLExecutionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """`next_cursor` becomes the saved cursor after success; None while no row has a cursor value."""
+    """`next_cursor` becomes the saved cursor after success; None while no row has a cursor value. `seen` is the one
+    that this load read."""
 
     request: ExtractRequest
     schema: TableSchema
     target: TargetSchemaDecision
     next_cursor: str | None
+    seen: SavedCursor | None
 
 
 def prepare_extraction(
@@ -66,7 +68,7 @@ def prepare_extraction(
         plan.target.schema_evolution,
     )
     _refuse_unknown_keys(config, schema)
-    return Extraction(request=request, schema=schema, target=target, next_cursor=next_cursor)
+    return Extraction(request=request, schema=schema, target=target, next_cursor=next_cursor, seen=saved)
 
 
 def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> ExtractRequest:

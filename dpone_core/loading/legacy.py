@@ -27,6 +27,7 @@ from dpone_core.loading.governance import (
     target_side,
 )
 from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
+from dpone_core.loading.unsettled import arm_commit, withdraw_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
 from dpone_core.ports.legacy import LegacyLoadPort, LegacyLoadResult
@@ -88,6 +89,7 @@ class LegacyLoadGovernanceCoordinator:
         cancellation = self.context.environment.cancellation
         cancellation.checkpoint()
         self.context.commit_shield.enter_context(cancellation.shielded())
+        arm_commit(self.context, payload.extraction, payload.pump.counters.rows)
 
     def _settle(self, request: StageRequest) -> None:
         """A failed load that left nothing visible did not mutate the target; a sink that cannot say leaves unknown."""
@@ -98,6 +100,7 @@ class LegacyLoadGovernanceCoordinator:
             return
         if not visible:
             self.context.position.refused()
+            withdraw_commit(self.context)
 
     def _judge(
         self,

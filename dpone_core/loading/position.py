@@ -19,6 +19,7 @@ class LoadPosition:
     """Mutable on purpose: whatever raises, what it says is what happened so far.
 
     `unproven_hook` is set while a hook that must not be repeated runs, and stays set if it did not succeed.
+    `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor.
     """
 
     boundary: Boundary = Boundary.PRE_COMMIT
@@ -26,6 +27,7 @@ class LoadPosition:
     source_state: SourceState = SourceState.NOT_ADVANCED
     result: LoadResult = field(default_factory=LoadResult)
     unproven_hook: bool = False
+    unsettled_load: bool = False
 
     def committing(self) -> None:
         """The commit is about to be sent: from here on its outcome is unknown until it answers."""
@@ -56,7 +58,7 @@ class LoadPosition:
     @property
     def retry(self) -> RetryClassification:
         """Whether a retry may repeat something; unknown never counts as safe."""
-        if self.unproven_hook or self.target_state is TargetState.UNKNOWN:
+        if self.unproven_hook or self.unsettled_load or self.target_state is TargetState.UNKNOWN:
             return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
         if self.target_state is TargetState.NOT_MUTATED:
             return RetryClassification.RETRY_BEFORE_TARGET_MUTATION

@@ -16,6 +16,7 @@ from dpone_core.loading.hooks import HookRunner, hook_outcome
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
+from dpone_core.loading.unsettled import rearm_commit, refuse_unsettled
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.vocabulary import SourceState, StateType
 from dpone_core.ports.hooks import HookOutcome
@@ -34,8 +35,9 @@ class ETLProcessor:
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
         self._report_leftovers()
-        self._run_hooks(context.plan.pre_hooks)
         saved = self._saved_cursor()
+        refuse_unsettled(context, saved)
+        self._run_hooks(context.plan.pre_hooks)
         context.environment.cancellation.checkpoint()
         extraction = self._extract(saved)
         services = ExtractedPayloadLoadService(context=context, loads=PayloadLoadService(context=context))
@@ -129,5 +131,6 @@ class ETLProcessor:
             cursor.advance(context.config, context.identity, saved, extraction.next_cursor, now)
         except CursorStateMovedError:
             context.position.source_state = SourceState.NOT_ADVANCED
+            rearm_commit(context, extraction)
             raise
         context.position.source_state = SourceState.ADVANCED

@@ -32,6 +32,7 @@ from dpone_core.loading.governance import (
 )
 from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
+from dpone_core.loading.unsettled import arm_commit, withdraw_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side, StrategyMode
 from dpone_core.ports.sink import FinalizeResult, StagedHandle, StagedLoadPort, StageRequest
@@ -70,10 +71,11 @@ class LoadGovernanceFinalizationCoordinator:
             evidence.timed(recorder, Side.STAGED)
             execution.revalidate(context.config)
             context.environment.cancellation.checkpoint()
+            context.commit_shield.enter_context(context.environment.cancellation.shielded())
+            arm_commit(context, payload.extraction, handle.staged_rows)
         except BaseException:
             self._abort(handle)
             raise
-        context.commit_shield.enter_context(context.environment.cancellation.shielded())
         started_at = context.environment.clock.utc_now()
         finalized = self._finalize(handle)  # ------------------------------------------- the target commit boundary
         finished_at = context.environment.clock.utc_now()
@@ -171,6 +173,7 @@ class LoadGovernanceFinalizationCoordinator:
             raise
         except ConnectorError:
             position.refused()
+            withdraw_commit(self.context)
             self._abort(handle)
             raise
         staged = position.result

@@ -32,6 +32,12 @@ def load_marker(identity: LoadIdentity) -> str:
     return f"[dpone {_digest(f'{identity.run_id}|{identity.load_id}|{identity.attempt}', 16)}]"
 
 
+def marker_in(comment: str) -> str:
+    """The load marker that ends a table's comment, '' without one."""
+    found = _MARKER.search(comment)
+    return found.group(0).strip() if found is not None else ""
+
+
 def comment_with_marker(comment: str, marker: str) -> str:
     """The author's comment, with the marker of an earlier load replaced by this one."""
     own = _MARKER.sub("", comment)

@@ -690,6 +690,20 @@ _STATE = (
         ("load_in_progress", "Another load holds the lease of this target.", "Wait for it; nothing was changed."),
         ("cursor_state_moved", "Another run moved the cursor meanwhile.", "Find the second writer; then decide."),
         (
+            "load_already_committed",
+            "An earlier append of this process is in the target and its cursor was never saved. Nothing changed now.",
+            "Compare the target with that load's evidence, which names its load_id. If its rows stay, save the value "
+            "that `dpone state show` calls pending_cursor_value: `dpone state set MANIFEST --value V --reason R`. "
+            "If you remove its rows, set the cursor to the value it has, or below all rows if it has none; the next "
+            "run loads them again. Another run id changes nothing.",
+        ),
+        (
+            "earlier_load_unknown",
+            "An earlier append ended while it published, and nothing proves whether its rows are in the target. "
+            "Nothing changed now.",
+            "Look for that load's rows in the target, then proceed as for load_already_committed.",
+        ),
+        (
             "control_table_incompatible",
             "A control table has other columns.",
             "Migrate it, or use another state schema.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dpone_core.ports.control import ControlTables
 from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.ports.metrics import MetricProbe
+from dpone_core.ports.publications import PublicationPort
 from dpone_core.ports.sink import StagedLoadPort, TargetPort
 from dpone_core.ports.source import SourcePort
 from dpone_core.ports.staged_rows import StagedRowsPort
@@ -23,7 +24,7 @@ class SourcePorts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPorts:
     """Exactly one of `staged` and `legacy` is there, as the descriptor's load path says; `staged_rows` reads staging
-    back for gates that compare values."""
+    back for gates that compare values; `publications` says what became of loads whose process died."""
 
     staged: StagedLoadPort | None
     target: TargetPort
@@ -32,3 +33,4 @@ class SinkPorts:
     statements: StatementPort | None
     legacy: LegacyLoadPort | None = None
     staged_rows: StagedRowsPort | None = None
+    publications: PublicationPort | None = None

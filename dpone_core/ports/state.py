@@ -39,6 +39,35 @@ class CursorState(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitIntent:
+    """A load that was about to append: the cursor it read, the value it saves, the target's publication mark."""
+
+    identity: LoadIdentity
+    seen_load_id: str | None
+    cursor_value: str | None
+    target_mark: str | None
+
+    def is_settled_by(self, saved: SavedCursor | None) -> bool:
+        """Whether state has moved since: this load saved its cursor, or somebody decided about it."""
+        current = saved.load_id if saved is not None else None
+        return current == self.identity.load_id or current != self.seen_load_id
+
+
+class CommitIntents(Protocol):
+    """The last intent per cursor. Causal, not by clocks: an intent names the very cursor it read."""
+
+    def read(self, config: LoadConfig) -> CommitIntent | None: ...
+
+    def arm(self, config: LoadConfig, intent: CommitIntent, at: datetime) -> None:
+        """Durable when it returns; replaces the intent before it."""
+        ...
+
+    def withdraw(self, config: LoadConfig, identity: LoadIdentity) -> None:
+        """Removes this load's own intent: the sink said that nothing was committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A held lease of one target; `owner` is the load id."""
 
@@ -49,6 +78,10 @@ class Lease:
 class TargetLease(Protocol):
     def acquire(self, config: LoadConfig, identity: LoadIdentity, now: datetime) -> Lease:
         """Raises LoadInProgressError naming the holder; nothing was mutated then."""
+        ...
+
+    def is_held(self, lease: Lease) -> bool:
+        """Whether the lease still is this owner's; a look, not a fence."""
         ...
 
     def release(self, lease: Lease) -> None:

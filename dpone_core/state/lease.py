@@ -73,6 +73,10 @@ class LeaseStore:
             raise LoadInProgressError("another load took the lease of this target first", fix="retry later")
         return Lease(key=key, owner=identity.load_id)
 
+    def is_held(self, lease: Lease) -> bool:
+        held = self._held(lease.key)
+        return held is not None and held["owner"] == lease.owner
+
     def release(self, lease: Lease) -> None:
         self.control.compare_and_set(lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, None)
 

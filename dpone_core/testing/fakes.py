@@ -95,7 +95,25 @@ class MemoryWarehouse:
             metrics=MemoryProbe(self),
             control=MemoryControlTables(self),
             statements=MemoryStatements(self.journal),
+            publications=MemoryPublications(self),
         )
+
+
+class MemoryPublications:
+    """PublicationPort over a MemoryWarehouse."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def mark(self, target: TableName) -> str | None:
+        found = self._warehouse.tables.get(target)
+        return None if found is None else found.marker or ""
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        found = self.mark(request.target)
+        if found is None or found == f"{request.identity.run_id}|{request.identity.load_id}":
+            return found is not None
+        return False if found == mark else None
 
 
 class MemoryStaging:

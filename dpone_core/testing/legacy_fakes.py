@@ -75,7 +75,14 @@ class MemoryLegacy:
 
 def legacy_ports(warehouse: MemoryWarehouse) -> SinkPorts:
     """The warehouse as a sink without staging and without statements."""
-    return replace(warehouse.ports(), staged=None, staged_rows=None, statements=None, legacy=MemoryLegacy(warehouse))
+    return replace(
+        warehouse.ports(),
+        staged=None,
+        staged_rows=None,
+        statements=None,
+        publications=None,
+        legacy=MemoryLegacy(warehouse),
+    )
 
 
 def legacy_rows(warehouse: MemoryWarehouse, table: TableName) -> list[Row]:

@@ -27,6 +27,7 @@ from dpone_core.ports.session import SinkPorts
 from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
 from dpone_core.ports.state import SavedCursor
 from dpone_core.state.cursor import CursorStore, state_key
+from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra, require_uri
@@ -79,10 +80,10 @@ class Operation:
 
 
 def show_state(operation: Operation) -> dict[str, object]:
-    """The saved cursor, null where none was ever saved."""
+    """The saved cursor, null where none was ever saved, and what an unsettled load would have saved."""
     identity = fresh_identity(operation.invocation, operation.environment.clock, 1)
     with operation.leased(identity) as sink:
-        return _state_document(operation, "show", _cursors(operation, sink).read(operation.config))
+        return _state_document(operation, sink, "show")
 
 
 def set_state(operation: Operation, value: str, reason: str) -> dict[str, object]:
@@ -99,7 +100,7 @@ def set_state(operation: Operation, value: str, reason: str) -> dict[str, object
         _record_change(operation, identity, before, value, reason, "requested")
         cursors.advance(operation.config, identity, before, value, operation.environment.clock.utc_now())
         _record_change(operation, identity, before, value, reason, "applied")
-        return _state_document(operation, "set", cursors.read(operation.config))
+        return _state_document(operation, sink, "set")
 
 
 def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, object]:
@@ -166,7 +167,12 @@ def _cursors(operation: Operation, sink: SinkPorts) -> CursorStore:
     return CursorStore(control=sink.control, schema=operation.config.sink.governance.state_schema)
 
 
-def _state_document(operation: Operation, done: str, saved: SavedCursor | None) -> dict[str, object]:
+def _state_document(operation: Operation, sink: SinkPorts, done: str) -> dict[str, object]:
+    cursors = _cursors(operation, sink)
+    saved = cursors.read(operation.config)
+    pending = IntentStore(control=cursors.control, schema=cursors.schema).read(operation.config)
+    if pending is not None and pending.is_settled_by(saved):
+        pending = None
     return {
         "operation": done,
         "backend": operation.plan.target.type.value,
@@ -177,6 +183,9 @@ def _state_document(operation: Operation, done: str, saved: SavedCursor | None) 
         "cursor_column": None if saved is None else saved.column,
         "cursor_value": None if saved is None else saved.value,
         "load_id": None if saved is None else saved.load_id,
+        "pending_run_id": None if pending is None else pending.identity.run_id,
+        "pending_load_id": None if pending is None else pending.identity.load_id,
+        "pending_cursor_value": None if pending is None else pending.cursor_value,
     }
 
 

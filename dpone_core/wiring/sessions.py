@@ -14,6 +14,7 @@ from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StateType
 from dpone_core.state.cursor import CursorStore
+from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source
 
@@ -47,6 +48,7 @@ class SessionOpener:
                 sink=sink,
                 audit=AuditTrail(control=control, schema=schema) if control and self.plan.audit_schema else None,
                 cursor=CursorStore(control=control, schema=schema) if control and keeps_cursor else None,
+                intents=IntentStore(control=control, schema=schema) if control and keeps_cursor else None,
                 lease=LeaseStore(control=control, schema=schema, exclusive_process=self.sink.is_embedded)
                 if control
                 else None,

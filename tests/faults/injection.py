@@ -21,6 +21,7 @@ from dpone_core.loading.context import LoadSessions
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.ports.evidence import EvidenceFiles
 from dpone_core.state.cursor import CursorStore
+from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 
 INJECTED = "injected_failure"
@@ -174,8 +175,9 @@ def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadS
     def watched(port: Any, name: str, kind: type[Watched] = Watched) -> Any:
         return None if port is None else kind(port, name, moments)
 
-    audit, cursor, lease = sessions.audit, sessions.cursor, sessions.lease
+    audit, cursor, lease, intents = sessions.audit, sessions.cursor, sessions.lease, sessions.intents
     assert audit is not None and isinstance(cursor, CursorStore) and isinstance(lease, LeaseStore)
+    assert isinstance(intents, IntentStore)
     return LoadSessions(
         source=replace(
             source,
@@ -193,5 +195,6 @@ def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadS
         ),
         audit=replace(audit, control=control),
         cursor=replace(cursor, control=control),
+        intents=replace(intents, control=control),
         lease=replace(lease, control=control, exclusive_process=lease.exclusive_process and not is_server),
     )

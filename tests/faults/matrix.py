@@ -41,9 +41,10 @@ _BEFORE_ROWS: Final = (
     ("lease", "leases taken"),
     ("started row", "loads started"),
     ("leftovers", "target.leftovers"),
+    ("cursor read", "cursor_state.read"),
+    ("intent read", "commit_intents.read"),
     ("pre-hook announced", "load_steps open running"),
     ("pre-hook", "statements.execute"),
-    ("cursor read", "cursor_state.read"),
     ("describe source", "source.describe"),
     ("describe target", "target.describe_target"),
     ("described row", "load_steps source_described succeeded"),
@@ -58,6 +59,7 @@ _AFTER_ROWS: Final = (
     Step(name="post-hook", call="statements.execute", occurrence=2),
     ("lease release", "leases released"),
     ("report.md", "publish report.md"),
+    ("report.html", "publish report.html"),
     ("run.json", "publish run.json"),
 )
 _MIDDLE: Final = Step(name="middle of rows", call="rows", occurrence=2)
@@ -71,6 +73,8 @@ STAGED: Final = _steps(
     ("gates recorded", "load_steps quality_checked succeeded"),
     ("acceptance source", "metrics.source"),
     ("acceptance staged", "metrics.staged"),
+    Step(name="lease looked at", call="leases.read", occurrence=2),
+    ("intent armed", "commit_intents"),
     ("finalize", "staged.finalize"),
     ("acceptance target", "metrics.target"),
     ("finalized evidence", "load_steps finalized succeeded"),
@@ -82,6 +86,8 @@ LEGACY: Final = _steps(
     ("acceptance source", "metrics.source"),
     Step(name="load begin", call="legacy.load", whens=(When.BEFORE,)),
     _MIDDLE,
+    Step(name="lease looked at", call="leases.read", occurrence=2),
+    ("intent armed", "commit_intents"),
     Step(name="load end", call="legacy.load", whens=(When.AFTER,)),
     ("gates recorded", "load_steps quality_checked succeeded"),
     ("acceptance target", "metrics.target"),
@@ -122,7 +128,7 @@ class Cell:
     def complete(self) -> bool:
         """Whether all of the load is durable, its evidence included."""
         if self.kind is FaultKind.SIGTERM:
-            return self.step.name in ("report.md", "run.json")  # nothing is left to interrupt
+            return self.step.name in ("report.md", "report.html", "run.json")  # nothing is left to interrupt
         return self.kind is FaultKind.SIGKILL and self._is_done("run.json")
 
     @property
@@ -231,7 +237,7 @@ def _failed(cell: Cell, left: Left) -> Iterator[str]:
         yield "nothing was printed"
         return
     documents = [left.report] if left.published is None else [left.report, left.published["report"]]
-    if left.published is None and cell.step.name not in ("report.md", "run.json"):
+    if left.published is None and cell.step.name not in ("report.md", "report.html", "run.json"):
         yield "no run.json"
     for document in documents:
         if document["passed"] or document["result"]["status"] != "error" or not document["result"].get("error_code"):
@@ -262,15 +268,31 @@ def _untrue(cell: Cell, said: dict[str, Any]) -> Iterator[str]:
 
 
 def violations_of_next(cell: Cell, left: Left, again: Left) -> Iterator[str]:
-    """What the next run of the same manifest must do: succeed, name what it found, and load what is missing once."""
+    """What the next run of the same manifest must do: succeed, name what it found, and load what is missing once.
+
+    A load that is in the target behind an old cursor is not repeated: that is refused until a person has decided.
+    """
+    if cell.committed and not cell.advanced:
+        yield from _refused_as_committed(left, again)
+        return
     if again.exit_code != 0 or again.report is None or not again.report["passed"]:
         yield f"the next run ended with {again.exit_code}: {again.report and again.report['result'].get('errors')}"
         return
     warnings = [text for text in again.report["result"]["details"]["warnings"] if "leftovers" in text]
     if bool(warnings) != bool(left.leftovers) or any(name not in warnings[0] for name in left.leftovers):
         yield f"leftovers {left.leftovers} are reported as {warnings}"
-    repeats = cell.committed and not cell.advanced  # the run said that a retry may repeat the mutation
-    if again.ids != sorted(NEW + FRESH if repeats else NEW):
+    if again.ids != NEW:
         yield f"after the next run the target holds {again.ids}"
     if again.cursor != NEW_CURSOR:
         yield f"after the next run the cursor is {again.cursor}"
+
+
+def _refused_as_committed(left: Left, again: Left) -> Iterator[str]:
+    receipt = again.receipt or {}
+    said = (again.exit_code, receipt.get("error_code"), receipt.get("retry_classification"))
+    if said != (1, "load_already_committed", "operator_verification_required"):
+        yield f"the next run of a committed load says {said}"
+    if receipt.get("target_state") != "not_mutated" or again.published is None:
+        yield f"the refusal claims {receipt.get('target_state')}, or published nothing"
+    if (again.ids, again.cursor) != (left.ids, left.cursor):
+        yield f"the refusal changed the target to {again.ids} or the cursor to {again.cursor}"

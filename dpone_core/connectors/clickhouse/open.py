@@ -16,6 +16,7 @@ from dpone_core.ports.session import SinkPorts
 
 from .control import ClickHouseControlTables
 from .probe import ClickHouseMetricProbe
+from .publications import ClickHousePublications
 from .session import Session, connect_embedded, connect_http
 from .staged_rows import ClickHouseStagedRows
 from .staging import ClickHouseStaging
@@ -59,6 +60,7 @@ def ports_of(session: Session) -> SinkPorts:
         control=ClickHouseControlTables(session),
         statements=ClickHouseStatements(session),
         staged_rows=ClickHouseStagedRows(session),
+        publications=ClickHousePublications(session),
     )
 
 

@@ -13,6 +13,7 @@ from dpone_core.ports.session import SinkPorts
 from .control import DuckDbControlTables
 from .database import Database
 from .probe import DuckDbMetricProbe
+from .publications import DuckDbPublications
 from .staged_rows import DuckDbStagedRows
 from .staging import DuckDbStaging
 from .statements import DuckDbStatements
@@ -40,4 +41,5 @@ def ports_of(database: Database) -> SinkPorts:
         control=DuckDbControlTables(database),
         statements=DuckDbStatements(database),
         staged_rows=DuckDbStagedRows(database),
+        publications=DuckDbPublications(database),
     )

@@ -78,6 +78,7 @@ WHOLE = [
     "metrics.source",  # sides and probes are valid; source metrics before the target changes
     "step source_metrics_captured succeeded",
     "sink.load",
+    "intent armed",
     "sink.publish",
     "sink.published",  # the target commit boundary
     "step quality_checked succeeded",  # gates, once, on the rows of this load

@@ -23,6 +23,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.ports.control import ControlRow, ControlTable
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.state.cursor import CursorStore
+from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 from dpone_core.testing.builders import ORDERS, load_identity, orders
 from dpone_core.testing.fakes import FixedClock, Journal, MemoryControlTables, MemorySource, MemoryWarehouse
@@ -49,13 +50,16 @@ class NamedControlTables(MemoryControlTables):
                     self._journal.write(f"step {row['step_id']} {row['status']}")
                 case "__dpone__loads":
                     self._journal.write(f"load {row['status']}")
+                case "__dpone__commit_intents":
+                    self._journal.write("intent armed")
                 case _:
                     self._journal.write("state advanced")
 
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        self._journal.write("lease released" if new is None else "lease taken")
+        what = "lease" if table.name == "__dpone__leases" else "intent"
+        self._journal.write(f"{what} released" if new is None else f"{what} taken")
         return super().compare_and_set(table, key, expected, new)
 
 
@@ -72,6 +76,9 @@ class JournalFiles:
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return self.published.get(relative_path)
+
+    def remove(self, relative_path: str) -> None:
+        self.published.pop(relative_path, None)
 
 
 class ActingJournal(Journal):
@@ -168,6 +175,7 @@ class Attempt:
                 audit=AuditTrail(control=control, schema=schema) if planned.plan.audit_schema else None,
                 cursor=CursorStore(control=control, schema=schema) if config.state is StateType.SINK else None,
                 lease=LeaseStore(control=control, schema=schema, exclusive_process=False),
+                intents=IntentStore(control=control, schema=schema) if config.state is StateType.SINK else None,
             )
         )
 

@@ -1,0 +1,46 @@
+"""What became of an append whose process died on ClickHouse.
+
+RENAME and EXCHANGE carry the load marker with them. MOVE PARTITION leaves none, but it empties staging, which stands
+until cleanup, under its own name or behind the fence of a lost answer. Without staging nothing proves a move.
+"""
+
+from __future__ import annotations
+
+from dpone_core.model.artifacts import SCRATCH, STAGING, load_marker, marker_in
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.sink import StageRequest
+
+from .catalog import artifact_of, facts_of, partitions_of
+from .session import Session
+
+
+class ClickHousePublications:
+    """PublicationPort over one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def mark(self, target: TableName) -> str | None:
+        facts = facts_of(self._session, self._session.resolve(target))
+        return None if facts is None else marker_in(facts.comment)
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        found = self.mark(request.target)
+        if found is None:
+            return False
+        if found == load_marker(request.identity):
+            return True
+        partitions = self._staged_partitions(request)
+        if partitions is None:
+            return None
+        if not partitions:
+            return True
+        return False if len(partitions) == 1 or found == mark else None
+
+    def _staged_partitions(self, request: StageRequest) -> tuple[str, ...] | None:
+        """Partitions still in this load's staging; None when staging is gone."""
+        for role in (STAGING, SCRATCH):
+            table = artifact_of(self._session, request, role)
+            if facts_of(self._session, table) is not None:
+                return partitions_of(self._session, table)
+        return None

@@ -1,0 +1,30 @@
+"""What became of an append whose process died: DuckDB writes the load marker in the transaction that publishes."""
+
+from __future__ import annotations
+
+from dpone_core.model.artifacts import load_marker, marker_in
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.sink import StageRequest
+
+from .catalog import comment_of
+from .database import Database, resolve
+
+
+class DuckDbPublications:
+    """PublicationPort of one DuckDB file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def mark(self, target: TableName) -> str | None:
+        comment = comment_of(self._database, resolve(target))
+        return None if comment is None else marker_in(comment)
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        """Unknown once somebody else has published over the marker."""
+        found = self.mark(request.target)
+        if found is None:
+            return False
+        if found == load_marker(request.identity):
+            return True
+        return False if found == mark else None

@@ -1,0 +1,23 @@
+"""Whether the rows of a load whose process died are in a target: asked before anything that would repeat them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.sink import StageRequest
+
+
+class PublicationPort(Protocol):
+    """Looks only. A sink without it leaves every such load unknown."""
+
+    def mark(self, target: TableName) -> str | None:
+        """What the target says of its last publication, '' for nothing; None when there is no target."""
+        ...
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        """Whether the target holds the rows of the append that `request` names; None when that cannot be known.
+
+        `mark` is what `mark` answered just before that load committed. The load had rows and held the target's lease.
+        """
+        ...

@@ -1,0 +1,181 @@
+"""An append that is in the target although its cursor was never saved is not repeated, whatever run id comes next.
+
+Case L01; S1 "Quality-gate failure diagnostics and recovery"; S0 "Post-commit failure outcome". Runs are killed for
+real, rows are counted in the target without dpone, and each way out that an operator is told is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.bench import connections
+from tests.faults.matrix import NEW, NEW_CURSOR, OLD, OLD_CURSOR, manifest
+from tests.spec.builders import Finished, Project, append_flow
+
+REPOSITORY = Path(__file__).parents[2]
+SINKS = ["duckdb", "files", pytest.param("clickhouse", marks=pytest.mark.slow)]
+BENCH = """
+import json, os, sys
+from dataclasses import asdict
+from pathlib import Path
+from tests.faults.bench import run, seen
+from tests.faults.injection import Fault, FaultKind, Moments, When
+root, sink, what, *rest = sys.argv[1:]
+if what == "seen":
+    print(json.dumps(asdict(seen(Path(root), sink))))
+else:
+    fault = Fault(call=what, when=When(rest[0]), kind=FaultKind.SIGKILL) if rest else None
+    os.chdir(root)
+    sys.exit(run(Path(root), sink, "dead", Moments(fault)))
+"""
+
+
+class Shop(Project):
+    """A project of one sink. Everything happens in processes of its own: an embedded engine opens one path each."""
+
+    def __init__(self, root: Path, sink: str) -> None:
+        super().__init__(root, connections(root, sink))
+        self.sink = sink
+        self.source("CREATE TABLE log (what INTEGER)")
+        self.written(manifest(sink))
+
+    def dies_before_commit(self) -> None:
+        """A run that is killed when its intent is durable and nothing has been sent."""
+        assert self._bench("commit_intents", "after").returncode == -9
+
+    def dies_after_commit(self) -> None:
+        """A run that is killed when its commit has returned."""
+        call = "legacy.load" if self.sink == "files" else "staged.finalize"
+        assert self._bench(call, "after").returncode == -9
+
+    def seen(self) -> tuple[list[int], str | None]:
+        """Ids in the target and the saved cursor, read without dpone."""
+        found: dict[str, Any] = json.loads(self._bench("seen").stdout)
+        return found["ids"], found["cursor"]
+
+    def state(self, *arguments: str) -> dict[str, Any]:
+        finished = self.dpone("state", arguments[0], "m.yaml", *arguments[1:], "--format", "json")
+        assert finished.exit_code == 0, finished.stdout + finished.stderr
+        return finished.document
+
+    def _bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", BENCH, str(self.root), self.sink, *arguments]
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def loaded_once(root: Path, sink: str) -> Shop:
+    shop = Shop(root, sink)
+    shop.orders()
+    assert shop.run("--run-id", "first").exit_code == 0
+    shop.add_orders((4, "d", 40), (5, "e", 50))
+    return shop
+
+
+def refused(finished: Finished, code: str) -> None:
+    assert (finished.exit_code, finished.code) == (1, code), finished.stdout
+    context = finished.result["failure_context"]
+    assert (context["failure_boundary"], context["target_state"]) == ("pre_commit", "not_mutated")
+    assert context["retry_classification"] == "operator_verification_required"
+    assert finished.receipt is not None and finished.receipt["error_code"] == code
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_committed_append_is_repeated_by_no_run_id_and_settled_by_its_pending_value(
+    tmp_path: Path, sink: str
+) -> None:
+    shop = loaded_once(tmp_path, sink)
+    shop.dies_after_commit()
+    assert shop.seen() == (NEW, OLD_CURSOR)
+    for run_id in ("dead", "next"):
+        refused(shop.run("--run-id", run_id), "load_already_committed")
+        assert shop.seen() == (NEW, OLD_CURSOR)
+
+    shown = shop.state("show")
+    assert (shown["pending_run_id"], shown["pending_cursor_value"]) == ("dead", NEW_CURSOR)
+    shop.state("set", "--value", NEW_CURSOR, "--reason", "the rows of the killed load were compared and stay")
+    assert shop.state("show")["pending_load_id"] is None
+
+    shop.add_orders((6, "f", 60))
+    finished = shop.run("--run-id", "after")
+    assert finished.exit_code == 0 and finished.result["inserted_rows"] == 1
+    assert shop.seen() == ([*NEW, 5], "60")
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_an_append_killed_before_its_commit_is_loaded_once_by_the_next_run(tmp_path: Path, sink: str) -> None:
+    shop = loaded_once(tmp_path, sink)
+    shop.dies_before_commit()
+    assert shop.seen() == (OLD, OLD_CURSOR)
+    finished = shop.run("--run-id", "next")
+    assert finished.exit_code == 0
+    assert any("ended before it published" in warning for warning in finished.result["details"]["warnings"])
+    assert shop.seen() == (NEW, NEW_CURSOR)
+
+
+def test_rows_that_an_operator_removed_are_loaded_again_once(tmp_path: Path) -> None:
+    shop = loaded_once(tmp_path, "duckdb")
+    shop.dies_after_commit()
+    shop.warehouse("DELETE FROM raw.orders WHERE id > 2")
+    refused(shop.run(), "load_already_committed")
+    shop.state("set", "--value", OLD_CURSOR, "--reason", "the rows of the killed load were removed")
+    assert shop.run().exit_code == 0
+    assert shop.seen() == (NEW, NEW_CURSOR)
+
+
+@pytest.mark.parametrize("sink", ["duckdb", pytest.param("clickhouse", marks=pytest.mark.slow)])
+def test_a_first_load_that_died_after_its_commit_has_no_cursor_and_is_not_repeated(tmp_path: Path, sink: str) -> None:
+    shop = Shop(tmp_path, sink)
+    shop.orders()
+    shop.dies_after_commit()
+    refused(shop.run(), "load_already_committed")
+    assert shop.state("show")["pending_cursor_value"] == OLD_CURSOR
+    shop.state("set", "--value", OLD_CURSOR, "--reason", "compared")
+    assert shop.run().exit_code == 0
+    assert shop.seen() == (OLD, OLD_CURSOR)
+
+
+def test_a_target_that_is_gone_holds_nothing_that_could_be_repeated(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "duckdb")
+    shop.orders()
+    shop.dies_after_commit()
+    shop.warehouse("DROP TABLE raw.orders")
+    assert shop.run().exit_code == 0
+    assert shop.seen() == (OLD, OLD_CURSOR)
+
+
+def test_nothing_proves_a_move_whose_staging_was_removed_and_that_is_said(tmp_path: Path) -> None:
+    shop = loaded_once(tmp_path, "clickhouse")
+    shop.dies_after_commit()
+    assert shop.dpone("cleanup", "m.yaml", "--run-id", "dead").exit_code == 0
+    refused(shop.run(), "earlier_load_unknown")
+    assert shop.seen() == (NEW, OLD_CURSOR)
+
+
+def test_a_publication_of_somebody_else_hides_what_became_of_the_dead_load(tmp_path: Path) -> None:
+    shop = loaded_once(tmp_path, "duckdb")
+    shop.dies_after_commit()
+    shop.source("CREATE TABLE more (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)")
+    shop.source("INSERT INTO more VALUES (8, 'x', 1), (9, 'y', 2)")
+    shop.written(append_flow(name="more", source__table={"name": "more"}), "more.yaml")
+    assert shop.run(manifest="more.yaml").exit_code == 0
+    refused(shop.run(), "earlier_load_unknown")
+    assert shop.target("SELECT list(id ORDER BY id) FROM raw.orders") == [([*NEW, 8],)]
+
+
+def test_without_audit_tables_a_load_whose_evidence_failed_is_refused_all_the_same(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "duckdb")
+    shop.orders()
+    shop.written(append_flow(sink__options={"load_governance": {"enabled": False}}))
+    blocked = shop.root / "blocked"
+    blocked.write_text("not a directory", encoding="utf-8")
+    failed = shop.run("--run-id", "dead", environment={"DPONE_EVIDENCE_DIR": str(blocked)})
+    assert (failed.exit_code, failed.code) == (1, "evidence_publication_failed")
+    assert failed.result["failure_context"]["retry_classification"] == "retry_may_repeat_target_mutation"
+    refused(shop.run(), "load_already_committed")
+    assert shop.target("SELECT list(id ORDER BY id) FROM raw.orders") == [(OLD,)]
