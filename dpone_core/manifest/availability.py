@@ -16,7 +16,7 @@ from dpone_core.model.connector import ConnectorType
 from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
-SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.FILES})
+SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.POSTGRES, ConnectorType.FILES})
 SOURCE_FORMATS: Final = frozenset({"parquet"})
 SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.FILES})
 STRATEGIES: Final = frozenset({StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND})
@@ -80,7 +80,7 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 
 
 GAPS: Final = (
-    Gap(what="this source type", instead="use sqlite or files", asked=_source_type),
+    Gap(what="this source type", instead="use sqlite, postgres or files", asked=_source_type),
     Gap(what="this file format", instead="use parquet", asked=_source_format),
     Gap(what="native transfer (partitioning)", instead="remove it; one reader is used", asked=_partitioning),
     Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),

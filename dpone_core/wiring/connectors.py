@@ -17,7 +17,13 @@ from dpone_core.model.connection import Connection
 from dpone_core.model.connector import ConnectorDescriptor, ConnectorType
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
-CONNECTORS: Final = (ConnectorType.SQLITE, ConnectorType.FILES, ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB)
+CONNECTORS: Final = (
+    ConnectorType.SQLITE,
+    ConnectorType.POSTGRES,
+    ConnectorType.FILES,
+    ConnectorType.CLICKHOUSE,
+    ConnectorType.DUCKDB,
+)
 
 
 class ExtraMissingError(ETLConfigurationError):

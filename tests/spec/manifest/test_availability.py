@@ -23,7 +23,6 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
 
 ASKED = [
     ("source.type", {"source__type": "mssql"}),
-    ("source.type", {"source__type": "postgres"}),
     ("source.type", {"source__type": "mysql"}),
     ("source.type", {"source__type": "clickhouse"}),
     ("source.type", {"source__type": "duckdb"}),

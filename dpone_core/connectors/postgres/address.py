@@ -1,0 +1,29 @@
+"""The connection's URI as libpq gets it, with what dpone fixes for every session."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from dpone_core.model.connection import Connection
+
+_DEFAULTS: Final = (("fallback_application_name", "dpone"), ("connect_timeout", "10"))
+SESSION_SETTINGS: Final = (
+    "SET TIME ZONE 'UTC'",
+    "SET DateStyle = 'ISO, YMD'",
+    "SET IntervalStyle = 'iso_8601'",
+    "SET standard_conforming_strings = on",
+    "SET bytea_output = 'hex'",
+    "SET extra_float_digits = 1",
+    "SET xmlbinary = 'base64'",
+)
+"""Fixes the text form of values; sent as statements, for poolers refuse startup options."""
+
+
+def libpq_uri(connection: Connection) -> str:
+    """TLS, timeout and other libpq parameters of the URI pass through; text always travels as UTF-8."""
+    base, _, query = connection.uri.partition("?")
+    given = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "client_encoding"]
+    names = {name for name, _ in given}
+    added = [(name, value) for name, value in _DEFAULTS if name not in names]
+    return f"{base}?{urlencode([*given, *added, ('client_encoding', 'UTF8')])}"

@@ -1,0 +1,115 @@
+"""What the catalogue says about a source: the columns of a relation, or of a query that is only prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg import pq
+
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import Column, TableSchema
+
+from .database import Database
+from .reading import described_type
+
+_READABLE_KINDS: Final = ("r", "p", "v", "m", "f")
+_TYPES_SQL: Final = """
+WITH RECURSIVE asked AS (
+    SELECT ordinal, type, typmod FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY AS given(type, typmod, ordinal)
+), chain AS (
+    SELECT ordinal, type, typmod FROM asked
+    UNION ALL
+    SELECT chain.ordinal, pg_type.typbasetype, pg_type.typtypmod
+    FROM chain JOIN pg_catalog.pg_type ON pg_type.oid = chain.type AND pg_type.typtype = 'd'
+)
+SELECT base.typname, base.typtype, base.typcategory, chain.typmod, pg_catalog.format_type(base.oid, chain.typmod)
+FROM chain JOIN pg_catalog.pg_type AS base ON base.oid = chain.type AND base.typtype <> 'd'
+ORDER BY chain.ordinal
+"""
+_COLUMNS_SQL: Final = """
+SELECT attname, atttypid, atttypmod, attnotnull FROM pg_catalog.pg_attribute
+WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedQuery:
+    """What PostgreSQL promises for a query: its columns, and the types it gave the bound tokens, by their SQL names."""
+
+    schema: TableSchema
+    parameter_types: tuple[str, ...]
+
+
+def qualified(table: TableName) -> str:
+    name = quote_ansi(table.name)
+    return name if table.schema is None else f"{quote_ansi(table.schema)}.{name}"
+
+
+def relation_id(database: Database, table: TableName) -> int | None:
+    """oid of a relation that has rows; without a schema the session's search_path finds it. None = absent."""
+    rows = database.rows(
+        "SELECT oid FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass($1) AND relkind::text = ANY($2)",
+        (qualified(table), list(_READABLE_KINDS)),
+    )
+    return int(rows[0][0]) if rows else None
+
+
+def relation_schema(database: Database, table: TableName) -> TableSchema | None:
+    oid = relation_id(database, table)
+    if oid is None:
+        return None
+    rows = database.rows(_COLUMNS_SQL, (oid,))
+    return _described(database, [(str(name), int(type_), int(mod), not null) for name, type_, mod, null in rows])
+
+
+def prepared_query(database: Database, text: str) -> PreparedQuery:
+    """`text` has its tokens as $1, $2, ...; it is parsed and planned, never run."""
+    connection = database.connection()
+    result = connection.pgconn.prepare(b"", text.encode())
+    if result.status == pq.ExecStatus.COMMAND_OK:
+        result = connection.pgconn.describe_prepared(b"")
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        error = psycopg.errors.error_from_result(result)
+        raise database.error(error, "PostgreSQL refused the query of the source") from error
+    fields = [((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i), True) for i in range(result.nfields)]
+    if not fields:
+        raise ConnectorError("the query of the source returns no columns", code="source_request_invalid")
+    parameters = [result.param_type(i) for i in range(result.nparams)]
+    names = _resolved(database, [(oid, -1) for oid in parameters])
+    return PreparedQuery(
+        schema=_described(database, fields), parameter_types=tuple(native for _, _, _, _, native in names)
+    )
+
+
+def _described(database: Database, fields: list[tuple[str, int, int, bool]]) -> TableSchema:
+    types = _resolved(database, [(oid, typmod) for _, oid, typmod, _ in fields])
+    return TableSchema(
+        columns=tuple(
+            Column(
+                name=name,
+                type=described_type(typname, typtype=typtype, category=category, typmod=typmod, native=native),
+                nullable=nullable,
+            )
+            for (name, _, _, nullable), (typname, typtype, category, typmod, native) in zip(fields, types, strict=True)
+        )
+    )
+
+
+def _resolved(database: Database, types: list[tuple[int, int]]) -> list[tuple[str, str, str, int, str]]:
+    """typname, typtype, typcategory, typmod and SQL name of each base type, in order."""
+    if not types:
+        return []
+    rows = database.rows(_TYPES_SQL, ([oid for oid, _ in types], [typmod for _, typmod in types]))
+    return [
+        (str(name), _text(typtype), _text(category), int(typmod), str(native))
+        for name, typtype, category, typmod, native in rows
+    ]
+
+
+def _text(value: object) -> str:
+    """A value of type "char", which the driver gives as bytes or text."""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,87 @@
+"""psycopg connections to one PostgreSQL database: one per thread, each with the same session settings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from dpone_core.errors import ETLExecutionError
+from dpone_core.model.connection import Connection
+
+from .address import SESSION_SETTINGS, libpq_uri
+from .errors import Side, connect_error, server_error
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """Connects lazily. A connection that was lost is replaced at the next use, never inside a transaction."""
+
+    def __init__(self, connection: Connection, side: Side, *, settings: tuple[str, ...] = ()) -> None:
+        self.uri = libpq_uri(connection)
+        self.side = side
+        self.settings = (*SESSION_SETTINGS, *settings)
+        self._local = threading.local()
+        self._opened: list[psycopg.Connection] = []
+        self._mutex = threading.Lock()
+
+    def connection(self) -> psycopg.Connection:
+        """This thread's connection, in autocommit mode."""
+        found: psycopg.Connection | None = getattr(self._local, "connection", None)
+        if found is None or found.closed:
+            found = self.new_connection()
+            self._local.connection = found
+            with self._mutex:
+                self._opened.append(found)
+        return found
+
+    def new_connection(self) -> psycopg.Connection:
+        """A connection of the caller's own, who closes it."""
+        try:
+            connection = psycopg.connect(self.uri, autocommit=True)
+        except psycopg.Error as error:
+            raise connect_error(error, unreachable=self.side.unreachable) from error
+        try:
+            connection.execute("; ".join(self.settings))
+        except psycopg.Error as error:
+            connection.close()
+            raise self.error(error, "PostgreSQL refused a session setting") from error
+        return connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """All rows of a small query; parameters are $1, $2, ..."""
+        connection = self.connection()
+        try:
+            return psycopg.RawCursor(connection).execute(sql.encode(), parameters or None).fetchall()
+        except psycopg.Error as error:
+            raise self.error(error, "PostgreSQL did not answer a query") from error
+
+    @contextmanager
+    def snapshot(self, settings: Sequence[str] = ()) -> Iterator[psycopg.RawCursor[Row]]:
+        """One REPEATABLE READ READ ONLY transaction; `settings` become dpone.p0, dpone.p1, ... within it."""
+        connection = self.connection()
+        try:
+            cursor = psycopg.RawCursor(connection)
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                for ordinal, value in enumerate(settings):
+                    cursor.execute(b"SELECT set_config($1, $2, true)", (f"dpone.p{ordinal}", value))
+                yield cursor
+            finally:
+                if not connection.closed:
+                    cursor.execute("ROLLBACK")
+        except psycopg.Error as error:
+            raise self.error(error, "PostgreSQL did not answer a query") from error
+
+    def error(self, error: Exception, message: str, code: str | None = None) -> ETLExecutionError:
+        return server_error(error, message, code=code or self.side.refused, unreachable=self.side.unreachable)
+
+    def close(self) -> None:
+        with self._mutex:
+            for connection in self._opened:
+                connection.close()
+            self._opened.clear()

@@ -1,0 +1,96 @@
+"""PostgreSQL's own error codes (SQLSTATE) as safe sentences; a driver's text is never copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError, ETLExecutionError
+
+_LOST_CLASSES: Final = ("08", "57P")
+_LOGIN_CLASSES: Final = ("28", "3D")
+_SESSION_ERRORS: Final = frozenset({"OperationalError", "InterfaceError"})
+"""What psycopg and ADBC raise without a SQLSTATE when no server answers."""
+
+_REASONS: Final = (
+    ("42501", "the role lacks a privilege on an object it uses", "grant it, or use another role"),
+    ("42P01", "a table it names does not exist", "check the names and the schema"),
+    ("3F", "a schema it names does not exist", "check the names and the schema"),
+    ("57014", "it reached its statement timeout, or somebody cancelled it", "raise statement_timeout, or ask for less"),
+    ("55P03", "a lock was not granted within lock_timeout", "wait for the session that holds it, then run again"),
+    ("40P01", "it was chosen to end a deadlock", "run again"),
+    ("40", "a concurrent change or a recovery conflict ended it", "run again"),
+    ("25006", "it would write in a read only transaction", "use a statement that only reads"),
+    ("0A", "PostgreSQL does not support what it asks", None),
+    ("42", "PostgreSQL does not understand it, or a name is wrong", "run it by hand to see the reason"),
+    ("22", "a value does not fit the type it is cast to, or a calculation failed", "run it by hand to see the reason"),
+    ("23", "a constraint refused a value", None),
+    ("53", "the server has no resources left", "free them, then run again"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """The stable codes of one side of a load."""
+
+    unreachable: str
+    refused: str
+
+
+SOURCE: Final = Side(unreachable="source_unreachable", refused="source_query_refused")
+SINK: Final = Side(unreachable="sink_unreachable", refused="sink_query_failed")
+
+
+def sqlstate_of(error: BaseException) -> str | None:
+    """SQLSTATE as psycopg and ADBC give it; None for an error that no server sent."""
+    found = getattr(error, "sqlstate", None)
+    return found if isinstance(found, str) and found else None
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the session ended with the error: what the server did last may be unknown then."""
+    state = sqlstate_of(error)
+    if state is None:
+        return type(error).__name__ in _SESSION_ERRORS
+    return state.startswith(_LOST_CLASSES)
+
+
+def server_error(error: Exception, message: str, *, code: str, unreachable: str) -> ETLExecutionError:
+    """`message` names what was tried; the reason PostgreSQL gave follows where it is one of ours."""
+    if isinstance(error, ETLExecutionError):
+        return error
+    state = sqlstate_of(error) or ""
+    if state == "53100":
+        return ConnectorError("no space left where PostgreSQL writes", code="disk_full")
+    if state == "53200":
+        return ConnectorError("PostgreSQL ran out of memory", code="engine_memory_exceeded")
+    if is_lost(error):
+        return ConnectorError(f"{message}: the connection was lost", code=unreachable)
+    if state.startswith(_LOGIN_CLASSES):
+        return login_refused(unreachable)
+    for prefix, reason, fix in _REASONS:
+        if state.startswith(prefix):
+            return ConnectorError(f"{message}: {reason}", code=code, fix=fix)
+    return foreign_error(error, message, code)
+
+
+def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
+    """libpq gives no SQLSTATE while it connects: a server's FATAL answer is told from no answer by that word."""
+    if sqlstate_of(error) is None and "FATAL" not in str(error):
+        if "invalid" in str(error) and ("URI" in str(error) or "connection option" in str(error)):
+            return ConnectorError(
+                "the connection's URI is not one that PostgreSQL's client library reads",
+                code="connection_uri_invalid",
+                fix="correct where it is set",
+            )
+        return foreign_error(error, "the PostgreSQL server does not answer at the connection's address", unreachable)
+    return login_refused(unreachable)
+
+
+def login_refused(unreachable: str) -> ConnectorError:
+    return ConnectorError(
+        "the PostgreSQL server answers and refuses the login",
+        code=unreachable,
+        fix="check role, password, database and the server's pg_hba.conf; the server's log names the reason",
+    )

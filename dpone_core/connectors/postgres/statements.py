@@ -1,0 +1,87 @@
+"""Hook scripts on PostgreSQL, on a connection of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.sql import SqlText, bind_tokens
+from dpone_core.ports.statements import StatementAnswer, StatementScript
+
+from .database import Database
+from .script import split_statements
+
+_FAILED: Final = "statement_failed"
+_MARK: Final = b"SELECT set_config('dpone.script', 'on', true)"
+_MARK_IS_SET: Final = b"SELECT current_setting('dpone.script', true) = 'on'"
+
+
+class PostgresStatements:
+    """Each statement is its own transaction, or the whole script is one (`autocommit` false)."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def execute(self, script: StatementScript) -> int:
+        statements = split_statements(script.sql.text)
+        with closing(self._database.new_connection()) as connection:
+            try:
+                self._run(connection, script, statements)
+            except psycopg.Error as error:
+                raise self._database.error(error, "PostgreSQL refused a statement of the script", _FAILED) from error
+        return len(statements)
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        """In a transaction that may not write."""
+        with closing(self._database.new_connection()) as connection:
+            try:
+                connection.execute("BEGIN READ ONLY")
+                cursor = psycopg.RawCursor(connection)
+                rows = list(_first_rows(_streamed(cursor, script, script.sql.text)))
+                return StatementAnswer(columns=len(cursor.description or ()), rows=tuple(rows))
+            except psycopg.Error as error:
+                raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
+
+    @staticmethod
+    def _run(connection: psycopg.Connection, script: StatementScript, statements: tuple[str, ...]) -> None:
+        """Without autocommit a setting that lives as long as the transaction shows whether it still is the same."""
+        cursor = psycopg.RawCursor(connection)
+        if not script.autocommit:
+            cursor.execute(b"BEGIN")
+            cursor.execute(_MARK)
+        for statement in statements:
+            for _ in _streamed(cursor, script, statement):
+                pass
+        unchanged = connection.info.transaction_status is TransactionStatus.IDLE
+        if not script.autocommit:
+            row = cursor.execute(_MARK_IS_SET).fetchone()
+            unchanged = row is not None and row[0] is True
+        if not unchanged:
+            raise ConnectorError(
+                "the script left a transaction open, or ended the one it runs in",
+                code="hook_transaction_state_changed",
+                fix="end every transaction the script begins; without autocommit, neither begin nor end one",
+            )
+        if not script.autocommit:
+            cursor.execute(b"COMMIT")
+
+
+def _streamed(cursor: psycopg.RawCursor[Any], script: StatementScript, statement: str) -> Iterator[tuple[Any, ...]]:
+    """Rows one by one as the server sends them, to the end; a statement without rows yields none."""
+    bound = bind_tokens(SqlText(text=statement), script.token_values, lambda ordinal: f"${ordinal + 1}")
+    try:
+        yield from cursor.stream(bound.text.encode(), bound.parameters or None)
+    except psycopg.ProgrammingError as error:
+        if error.sqlstate is not None:  # the driver's own complaint that a finished statement had no rows has none
+            raise
+
+
+def _first_rows(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for ordinal, row in enumerate(rows):
+        if ordinal < 2:
+            yield row
