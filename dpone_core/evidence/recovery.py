@@ -43,8 +43,14 @@ RECOVERIES: Final = (
         boundary=Boundary.PRE_COMMIT,
         target_state=TargetState.NOT_MUTATED,
         retry=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
-        meaning="The target was not changed by this attempt. A hook was started and did not prove its success.",
-        action="Find out what the hook did to its system; finish or undo it. Then start a new run id.",
+        meaning=(
+            "The target was not changed by this attempt. A hook, or an earlier load, was started and did not prove "
+            "its success."
+        ),
+        action=(
+            "Find out what it did. Finish or undo a hook, then start a new run id; accept or remove the rows of a "
+            "load, then set the cursor."
+        ),
     ),
     Recovery(
         boundary=Boundary.POST_COMMIT,
