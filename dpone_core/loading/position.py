@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import (
@@ -43,6 +43,10 @@ class LoadPosition:
         self.target_state = TargetState.MUTATION_RETURNED_SUCCESS
         self.boundary = Boundary.POST_COMMIT
         self.result = result
+
+    def counted(self, *, inserted_rows: int | None, final_rows: int | None) -> None:
+        """The target was counted after the commit: what was found replaces what the sink said."""
+        self.result = replace(self.result, inserted_rows=inserted_rows, final_rows=final_rows)
 
     @property
     def checkpoint_state(self) -> CheckpointState:

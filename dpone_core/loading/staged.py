@@ -30,6 +30,7 @@ from dpone_core.loading.governance import (
     target_dataset,
     target_side,
 )
+from dpone_core.loading.growth import refuse_wrong_growth, rows_in_target
 from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.loading.unsettled import arm_commit, withdraw_commit
@@ -70,6 +71,7 @@ class LoadGovernanceFinalizationCoordinator:
             evidence.timed(recorder, Side.SOURCE)
             evidence.timed(recorder, Side.STAGED)
             execution.revalidate(context.config)
+            before = rows_in_target(context)
             context.environment.cancellation.checkpoint()
             context.commit_shield.enter_context(context.environment.cancellation.shielded())
             arm_commit(context, payload.extraction, handle.staged_rows)
@@ -79,6 +81,7 @@ class LoadGovernanceFinalizationCoordinator:
         started_at = context.environment.clock.utc_now()
         finalized = self._finalize(handle)  # ------------------------------------------- the target commit boundary
         finished_at = context.environment.clock.utc_now()
+        refuse_wrong_growth(context, finalized, handle.staged_rows, before)
         evidence.timed(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)

@@ -622,6 +622,17 @@ _COMMIT = _entries(
         "Stop retries and compare the target with the source.",
     ),
     (
+        "published_row_count_mismatch",
+        "The commit returned and the target did not gain as many rows as were staged. It was not rolled back.",
+        "Stop retries and compare the target with the source; look for another writer of the same target.",
+    ),
+    (
+        "published_rows_not_counted",
+        "The commit returned and the rows of the target could not be counted.",
+        "Count them, compare with the evidence, then decide. As a warning: the sink does not count, so nothing was "
+        "compared.",
+    ),
+    (
         "written_rows_unreadable",
         "Files of the target cannot be read back.",
         "Check the disk and the files; the boundary says whether this load is visible.",

@@ -1,4 +1,4 @@
-"""Whether the rows of a load whose process died are in a target: asked before anything that would repeat them."""
+"""What publications did to a target: its number of rows, and whether the rows of a load whose process died are in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from dpone_core.ports.sink import StageRequest
 
 
 class PublicationPort(Protocol):
-    """Looks only. A sink without it leaves every such load unknown."""
+    """Looks only. A sink without it leaves every load of a dead process unknown and no commit counted."""
+
+    def rows(self, target: TableName) -> int | None:
+        """Rows in the target, 0 without one; None where counting would mean reading the whole target."""
+        ...
 
     def mark(self, target: TableName) -> str | None:
         """What the target says of its last publication, '' for nothing; None when there is no target."""

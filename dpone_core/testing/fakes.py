@@ -105,6 +105,10 @@ class MemoryPublications:
     def __init__(self, warehouse: MemoryWarehouse) -> None:
         self._warehouse = warehouse
 
+    def rows(self, target: TableName) -> int | None:
+        found = self._warehouse.tables.get(target)
+        return 0 if found is None else len(found.rows)
+
     def mark(self, target: TableName) -> str | None:
         found = self._warehouse.tables.get(target)
         return None if found is None else found.marker or ""

@@ -10,7 +10,7 @@ from dpone_core.model.artifacts import SCRATCH, STAGING, load_marker, marker_in
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import StageRequest
 
-from .catalog import artifact_of, facts_of, partitions_of
+from .catalog import artifact_of, count_of, facts_of, partitions_of
 from .session import Session
 
 
@@ -19,6 +19,10 @@ class ClickHousePublications:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def rows(self, target: TableName) -> int | None:
+        table = self._session.resolve(target)
+        return 0 if facts_of(self._session, table) is None else count_of(self._session, table)
 
     def mark(self, target: TableName) -> str | None:
         facts = facts_of(self._session, self._session.resolve(target))

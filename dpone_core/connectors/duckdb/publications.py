@@ -6,7 +6,7 @@ from dpone_core.model.artifacts import load_marker, marker_in
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import StageRequest
 
-from .catalog import comment_of
+from .catalog import comment_of, count_of
 from .database import Database, resolve
 
 
@@ -15,6 +15,10 @@ class DuckDbPublications:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def rows(self, target: TableName) -> int | None:
+        table = resolve(target)
+        return 0 if comment_of(self._database, table) is None else count_of(self._database, table)
 
     def mark(self, target: TableName) -> str | None:
         comment = comment_of(self._database, resolve(target))
