@@ -58,6 +58,7 @@ def run_spec(process: str) -> dict[str, Any]:
         "pack": f"{process}.pack.json",
         "pack_fingerprint": FINGERPRINT,
         "policy_snapshot_id": FINGERPRINT,
+        "platform": {"namespace": "default"},
         "steps": [verify, *hooks, load, hook_step("post_hook", "optimize", [load["step_id"]])],
     }
 
@@ -96,7 +97,7 @@ def from_run_specs(directory: Path) -> list[Any]:
     dags = []
     for dag_id, spec in specs.items():
         with DAG(dag_id, schedule=None, start_date=START, catchup=False, max_active_runs=1) as dag:
-            wire_dpone_gitops_task_group(dag=dag, run_spec=spec, platform={"namespace": "default"})
+            wire_dpone_gitops_task_group(dag=dag, run_spec=spec)
         dags.append(dag)
     return dags
 

@@ -1,0 +1,102 @@
+"""Makes docs/reference/benchmarks.md and its charts of benchmarks/data/results.json.
+
+python report.py [RESULTS.json]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from measuring import Row
+
+HERE: Final = Path(__file__).resolve().parent
+DOCS: Final = HERE.parent / "docs"
+PAGE: Final = DOCS / "reference" / "benchmarks.md"
+_BAR: Final = 22
+_LABEL: Final = 190
+_WIDTH: Final = 720
+_INTRO: Final = """# Benchmarks
+
+Whole processes, interpreter start included, in turn on one machine ({cpus} cores, Python {python}, {system}). Governed
+means: staging, two gates, counts and NULL counts on every side, audit tables, evidence files, atomic publish. The pump
+is the same reader and the same writer by hand, with exact decimals and without any of that. Ratios are medians of runs
+in turn; row counts, `sum(amount)` and NULL counts of every target are compared. Seconds of one machine say little about
+another: run `make bench`.
+"""
+
+
+def chart(title: str, table: Sequence[Row]) -> str:
+    """A bar per candidate, seconds; text stays text, and colours carry no meaning of their own."""
+    longest = max(float(str(row["median_seconds"])) for row in table)
+    height = 34 + len(table) * (_BAR + 8)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
+        ' font-family="system-ui, sans-serif" font-size="13">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="8" y="20" font-weight="600" fill="#1f2933">{escape(title)}</text>',
+    ]
+    for index, row in enumerate(table):
+        seconds = float(str(row["median_seconds"]))
+        top = 32 + index * (_BAR + 8)
+        width = max(2.0, (_WIDTH - _LABEL - 150) * seconds / longest)
+        colour = "#1f6feb" if str(row["what"]).startswith("dpone") else "#9aa5b1"
+        lines += [
+            f'<text x="{_LABEL - 8}" y="{top + 16}" text-anchor="end" fill="#1f2933">{escape(str(row["what"]))}</text>',
+            f'<rect x="{_LABEL}" y="{top}" width="{width:.1f}" height="{_BAR}" rx="3" fill="{colour}"/>',
+            f'<text x="{_LABEL + width + 8:.1f}" y="{top + 16}" fill="#1f2933">{seconds:.1f} s, {row["ratio"]}x</text>',
+        ]
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def markdown_table(table: Sequence[Row]) -> list[str]:
+    lines = [
+        "| | median s | ratio | rows/s | peak MiB | runs |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in table:
+        rate = f"{row['rows_per_second']:,}" if row["rows_per_second"] else ""
+        note = "" if row.get("sum_is_exact", True) else " (sum differs)"
+        lines.append(
+            f"| {row['what']}{note} | {row['median_seconds']} | {row['ratio']} | {rate} | {row['peak_mib']} | {row['runs']} |"
+        )
+    return lines
+
+
+def main(path: Path) -> None:
+    results = json.loads(path.read_text())
+    lines = _INTRO.format(**results["machine"]).splitlines()
+    images = DOCS / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    for key in sorted(key for key in results if key.startswith("route ")):
+        title = key.removeprefix("route ")
+        name = "bench-" + "-".join(title.split(",")[0].lower().replace("->", "to").split()) + ".svg"
+        (images / name).write_text(chart(title, results[key]))
+        lines += ["", f"## {title}", "", f"![{title}](../images/{name})", "", *markdown_table(results[key])]
+    for key, title in (
+        ("governance", "What governance costs (Parquet -> embedded ClickHouse)"),
+        ("memory", "Peak memory by rows"),
+        ("start_up", "Start-up, against `python -c pass`"),
+    ):
+        if key in results:
+            lines += ["", f"## {title}", "", *markdown_table(results[key])]
+    if "parse_cost" in results:
+        parsed = results["parse_cost"]
+        lines += [
+            "",
+            "## Parsing DAGs from run-specs",
+            "",
+            f"{parsed['dags']} DAGs with {parsed['tasks']} steps against the same DAGs written by hand with bare operators,"
+            f" imports excluded: {parsed['ratio']}x.",
+        ]
+    lines += ["", "## Versions", "", *(f"- {name} {number}" for name, number in sorted(results["versions"].items()))]
+    PAGE.write_text("\n".join(lines) + "\n")
+    print(f"Written: {PAGE.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "data" / "results.json")
