@@ -28,9 +28,9 @@ from dpone_core.ports.source import ExtractRequest
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .builders import arrow_schema, batch_of
+from .fake_keys import Row, published, refuse_keys, refuse_null_keys, refuse_repeated_keys
 from .reference import row_id_of
 
-Row = dict[str, object]
 MAX_BATCH_ROWS: Final = 65_536
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -73,6 +73,7 @@ class MemoryTable:
     schema: TableSchema
     rows: list[Row] = field(default_factory=list)
     marker: str | None = None
+    updated_rows: int = 0
 
 
 @dataclass(slots=True)
@@ -134,7 +135,9 @@ class MemoryStaging:
         self._warehouse.tables[table] = staged
         try:
             for batch in batches:
+                refuse_null_keys(request, batch)
                 staged.rows.extend(rows_as_written(self._warehouse, request, batch))
+            refuse_repeated_keys(request, staged.rows)
         except BaseException:
             self._warehouse.tables.pop(table, None)
             raise
@@ -153,14 +156,17 @@ class MemoryStaging:
         marker = f"{handle.request.identity.run_id}|{handle.request.identity.load_id}"
         if target is None or target.marker != marker:
             staged = tables[handle.table]
-            kept = target.rows if target and handle.request.strategy is StrategyMode.INCREMENTAL_APPEND else []
-            schema = target.schema if target is not None and kept else staged.schema
-            tables[handle.request.target] = MemoryTable(schema=schema, rows=[*kept, *staged.rows], marker=marker)
+            rows, updated = published(handle.request, None if target is None else target.rows, staged.rows)
+            replaced = target is None or handle.request.strategy is StrategyMode.FULL_REFRESH
+            schema = staged.schema if target is None or replaced else target.schema
+            whole = [dict.fromkeys(schema.names) | row for row in rows]
+            tables[handle.request.target] = MemoryTable(schema=schema, rows=whole, marker=marker, updated_rows=updated)
+        found = tables[handle.request.target]
         return FinalizeResult(
             finaliser="memory",
-            inserted_rows=handle.staged_rows,
-            updated_rows=0,
-            total_rows=len(tables[handle.request.target].rows),
+            inserted_rows=handle.staged_rows - found.updated_rows,
+            updated_rows=found.updated_rows,
+            total_rows=len(found.rows),
         )
 
     def cleanup(self, handle: StagedHandle) -> None:
@@ -363,6 +369,7 @@ def refuse_payload(request: StageRequest) -> None:
         raise ConnectorError("the source has no columns to load", code="empty_projection")
     if any(is_framework_column(name) for name in request.schema.names):
         raise ConnectorError("a source column uses the reserved prefix", code="framework_column_in_source")
+    refuse_keys(request)
 
 
 def rows_as_written(warehouse: MemoryWarehouse, request: StageRequest, batch: pa.RecordBatch) -> Iterator[Row]:
@@ -371,8 +378,8 @@ def rows_as_written(warehouse: MemoryWarehouse, request: StageRequest, batch: pa
     columns: dict[str, list[object]] = {}
     for column in request.schema.columns:
         stored = existing.schema.find(column.name) if existing is not None else None
-        appended = request.strategy is StrategyMode.INCREMENTAL_APPEND
-        wanted = stored if stored is not None and appended else column
+        adds = request.strategy is not StrategyMode.FULL_REFRESH
+        wanted = stored if stored is not None and adds else column
         columns[column.name] = _cast_column(batch.column(column.name), wanted)
     for values in zip(*columns.values(), strict=True):
         yield _lineaged(dict(zip(columns, values, strict=True)), request)

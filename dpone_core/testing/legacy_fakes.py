@@ -21,7 +21,8 @@ from dpone_core.ports.session import SinkPorts
 from dpone_core.ports.sink import StageRequest
 
 from .builders import arrow_schema, batch_of
-from .fakes import MemoryTable, MemoryWarehouse, Row, refuse_payload, rows_as_written, written_schema
+from .fake_keys import Row
+from .fakes import MemoryTable, MemoryWarehouse, refuse_payload, rows_as_written, written_schema
 
 _OWNER = "\0load"
 """Key under which a row of a legacy target keeps its load; no column can have this name."""

@@ -11,9 +11,7 @@ Each test works in tables of its own, so one open session serves all of them.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -22,61 +20,24 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.errors import ConnectorError
-from dpone_core.model.connector import ConnectorDescriptor
 from dpone_core.model.lineage import LOAD_ID, LOADED_AT, ROW_ID
-from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.legacy import LegacyLoadPort
-from dpone_core.ports.session import SinkPorts
-from dpone_core.ports.sink import LineageColumns, StagedHandle, StagedLoadPort, StageRequest
+from dpone_core.ports.sink import LineageColumns, StageRequest
 
 from .builders import INT64, ORDERS, TEXT, batch_of, orders, stage_request, with_column
+from .merge_conformance import MergeConformance
+from .open_sink import MERGE, STRATEGIES, OpenSink, fresh_table, strategy_request
 from .reference import row_id_of
+from .replace_conformance import PartitionReplaceConformance
 
-_counter: Final = itertools.count(1)
+__all__ = ("OpenSink", "StagedSinkConformance", "fresh_table")
+
 APPEND: Final = StrategyMode.INCREMENTAL_APPEND
 ODD_NAMES: Final = ("a.b", "select", "x y", "back`tick", 'quo"te', "имя", "a'b", "back\\slash", "emoji😀", "Format")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenSink:
-    """An open sink under test and two ways to look at it that no port offers.
-
-    `rows` returns a table's rows as mappings; `definition` its whole definition as text, comments included.
-    """
-
-    descriptor: ConnectorDescriptor
-    ports: SinkPorts
-    rows: Callable[[TableName], list[dict[str, object]]]
-    definition: Callable[[TableName], str]
-
-    @property
-    def staged(self) -> StagedLoadPort:
-        assert self.ports.staged is not None
-        return self.ports.staged
-
-    @property
-    def legacy(self) -> LegacyLoadPort:
-        assert self.ports.legacy is not None
-        return self.ports.legacy
-
-    def ids(self, table: TableName) -> list[object]:
-        return sorted((row["id"] for row in self.rows(table)), key=str)
-
-    def load(self, request: StageRequest, *batches: pa.RecordBatch) -> StagedHandle:
-        """Stage, publish, clean up."""
-        handle = self.staged.stage(request, iter(batches))
-        self.staged.finalize(handle)
-        self.staged.cleanup(handle)
-        return handle
-
-
-def fresh_table(name: str = "orders") -> TableName:
-    return TableName(schema="conformance", name=f"{name}_{next(_counter)}")
-
-
-class StagedSinkConformance:
+class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
     """Staging, publication, cleanup and refusal; every declared finaliser is exercised."""
 
     def test_staging_leaves_the_target_untouched(self, sink: OpenSink) -> None:
@@ -92,10 +53,10 @@ class StagedSinkConformance:
         assert sink.ports.target.describe_target(table) is None
         sink.staged.cleanup(handle)
 
-    @pytest.mark.parametrize("strategy", [StrategyMode.FULL_REFRESH, APPEND])
+    @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_an_absent_target_is_created(self, sink: OpenSink, strategy: StrategyMode) -> None:
         table = fresh_table()
-        sink.load(stage_request(table, strategy=strategy), orders(1, 2), orders(3))
+        sink.load(strategy_request(sink, table, strategy), orders(1, 2), orders(3))
         assert sink.ids(table) == [1, 2, 3]
 
     def test_full_refresh_replaces(self, sink: OpenSink) -> None:
@@ -110,16 +71,18 @@ class StagedSinkConformance:
         sink.load(stage_request(table, "L2", strategy=APPEND), orders(2, 3))
         assert sink.ids(table) == [1, 2, 2, 3]
 
-    @pytest.mark.parametrize("strategy", [StrategyMode.FULL_REFRESH, APPEND])
+    @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_publishing_twice_publishes_once(self, sink: OpenSink, strategy: StrategyMode) -> None:
         table = fresh_table()
-        sink.load(stage_request(table), orders(1))
-        handle = sink.staged.stage(stage_request(table, "L2", strategy=strategy), iter([orders(2)]))
+        sink.load(strategy_request(sink, table, StrategyMode.FULL_REFRESH, like=strategy), orders(1, 2))
+        handle = sink.staged.stage(strategy_request(sink, table, strategy, "L2"), iter([orders(2, 3)]))
         first = sink.staged.finalize(handle)
         after_first = sink.ids(table)
         second = sink.staged.finalize(handle)
         assert sink.ids(table) == after_first
         assert first.total_rows == second.total_rows == len(after_first)
+        assert (first.inserted_rows, first.updated_rows) == (second.inserted_rows, second.updated_rows)
+        assert first.inserted_rows + first.updated_rows == handle.staged_rows
         sink.staged.cleanup(handle)
 
     def test_every_declared_finaliser_publishes(self, sink: OpenSink) -> None:
@@ -127,9 +90,7 @@ class StagedSinkConformance:
         assert traits is not None and traits.finalisers
         for finaliser in traits.finalisers:
             table = fresh_table()
-            handle = sink.staged.stage(
-                stage_request(table, strategy=finaliser.strategy, order_by=("id",)), iter([orders(1)])
-            )
+            handle = sink.staged.stage(strategy_request(sink, table, finaliser.strategy), iter([orders(1)]))
             assert sink.staged.finalize(handle).inserted_rows == 1
             sink.staged.cleanup(handle)
 
@@ -175,15 +136,16 @@ class StagedSinkConformance:
         sink.load(stage_request(table, "L2", strategy=APPEND), orders(*range(70_000)))
         assert len(sink.rows(table)) == 210_000
 
-    @pytest.mark.parametrize("strategy", [StrategyMode.FULL_REFRESH, APPEND])
+    @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_zero_rows_are_a_load(self, sink: OpenSink, strategy: StrategyMode) -> None:
+        """Only a full refresh without rows empties the target."""
         table = fresh_table()
-        handle = sink.load(stage_request(table, strategy=strategy))
+        handle = sink.load(strategy_request(sink, table, strategy))
         assert handle.staged_rows == 0
         assert sink.rows(table) == []
-        sink.load(stage_request(table, "L2"), orders(1))
-        sink.load(stage_request(table, "L3", strategy=strategy))
-        assert sink.ids(table) == ([1] if strategy is APPEND else [])
+        sink.load(strategy_request(sink, table, StrategyMode.FULL_REFRESH, "L2", like=strategy), orders(1))
+        sink.load(strategy_request(sink, table, strategy, "L3"))
+        assert sink.ids(table) == ([] if strategy is StrategyMode.FULL_REFRESH else [1])
 
     def test_lineage_is_in_the_rows_and_not_in_the_definition(self, sink: OpenSink) -> None:
         table = fresh_table()
@@ -276,6 +238,12 @@ class StagedSinkConformance:
         for strategy in (StrategyMode.FULL_REFRESH, APPEND):
             sink.load(stage_request(table, str(strategy), strategy=strategy), orders(1))
         assert sink.ids(table) == [1, 1]
+        traits = sink.descriptor.sink
+        if traits is not None and traits.finaliser_for(MERGE) is not None:
+            merged = fresh_table("m" * 195)
+            for load in ("L1", "L2"):
+                sink.load(strategy_request(sink, merged, MERGE, load), orders(1))
+            assert sink.ids(merged) == [1]
 
     def test_staging_stands_in_the_staging_schema(self, sink: OpenSink) -> None:
         table = fresh_table()

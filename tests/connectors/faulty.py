@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from dpone_core.model.load_config import TableName
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import PartitionGranularity, TableName
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.session import SinkPorts
 from dpone_core.ports.sink import (
     FinalizeResult,
@@ -105,6 +108,83 @@ class PublishesAgain(Passing):
         return Passing.finalize(self, handle)
 
 
+class MergesByTheFirstKeyColumn(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        request = replace(handle.request, unique_key=handle.request.unique_key[:1])
+        return Passing.finalize(self, replace(handle, request=request))
+
+
+class MergesWithoutLooking(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        if handle.request.strategy is StrategyMode.INCREMENTAL_MERGE:
+            rows = self.warehouse.tables.get(handle.request.target, MemoryTable(schema=handle.request.schema)).rows
+            distinct = {tuple(row[name] for name in handle.request.unique_key): row for row in rows}
+            rows[:] = list(distinct.values())
+        return Passing.finalize(self, handle)
+
+
+class CountsUpdatesAsInserts(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        result = Passing.finalize(self, handle)
+        return replace(result, inserted_rows=handle.staged_rows, updated_rows=0)
+
+
+class ForgetsColumnsOfTheTarget(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        return Passing.finalize(self, replace(handle, request=replace(handle.request, target_only=())))
+
+
+class TakesRepeatedKeys(Passing):
+    def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
+        return _staged_as_an_append(self, request, batches, "merge_key_duplicate")
+
+
+class TakesNullKeys(Passing):
+    def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
+        return _staged_as_an_append(self, request, batches, "merge_key_null")
+
+
+class ReplacesTheWholeTarget(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        return Passing.finalize(self, _published_as(handle, StrategyMode.FULL_REFRESH))
+
+
+class ReplacesWhereAppended(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        return Passing.finalize(self, _published_as(handle, StrategyMode.INCREMENTAL_APPEND))
+
+
+class TakesEveryDayForAMonth(Passing):
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        design = handle.request.physical_design
+        if design.partition_by is not None:
+            by = replace(design.partition_by, granularity=PartitionGranularity.VALUE)
+            request = replace(handle.request, physical_design=replace(design, partition_by=by))
+            handle = replace(handle, request=request)
+        return Passing.finalize(self, handle)
+
+
+def _staged_as_an_append(
+    sink: Passing, request: StageRequest, batches: Iterable[pa.RecordBatch], code: str
+) -> StagedHandle:
+    """Stages what was refused with `code`, without looking at keys."""
+    held = list(batches)
+    try:
+        return Passing.stage(sink, request, held)
+    except ConnectorError as error:
+        if error.code != code:
+            raise
+    loose = TableSchema(columns=tuple(replace(column, nullable=True) for column in request.schema.columns))
+    append = replace(request, strategy=StrategyMode.INCREMENTAL_APPEND, schema=loose)
+    return replace(Passing.stage(sink, append, held), request=request)
+
+
+def _published_as(handle: StagedHandle, strategy: StrategyMode) -> StagedHandle:
+    if handle.request.strategy is not StrategyMode.PARTITION_REPLACE:
+        return handle
+    return replace(handle, request=replace(handle.request, strategy=strategy))
+
+
 FAULTS: tuple[type[Passing], ...] = (
     SharedStagingName,
     StagingLeftBehind,
@@ -114,6 +194,15 @@ FAULTS: tuple[type[Passing], ...] = (
     CountsWhatItWasTold,
     DropsEqualBatches,
     PublishesAgain,
+    MergesByTheFirstKeyColumn,
+    MergesWithoutLooking,
+    CountsUpdatesAsInserts,
+    ForgetsColumnsOfTheTarget,
+    TakesRepeatedKeys,
+    TakesNullKeys,
+    ReplacesTheWholeTarget,
+    ReplacesWhereAppended,
+    TakesEveryDayForAMonth,
 )
 
 

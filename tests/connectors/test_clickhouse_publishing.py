@@ -209,7 +209,7 @@ def test_every_ddl_statement_names_the_cluster() -> None:
         ddl.drop(t),
     ] == [
         f"CREATE DATABASE IF NOT EXISTS `d` {on}",
-        f"CREATE TABLE `d`.`t` {on} (`id` Int64) ENGINE = MergeTree ORDER BY (`id`)",
+        f"CREATE TABLE `d`.`t` {on} (`id` Int64) ENGINE = ReplicatedMergeTree ORDER BY (`id`)",
         f"CREATE TABLE `d`.`t` {on} AS `d`.`u`",
         f"CREATE TABLE `d`.`t` {on} CLONE AS `d`.`u`",
         f"EXCHANGE TABLES `d`.`t` AND `d`.`u` {on}",

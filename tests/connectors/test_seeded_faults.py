@@ -11,7 +11,7 @@ import pytest
 from dpone_core.testing.fakes import MemoryTarget, MemoryWarehouse
 from dpone_core.testing.sink_conformance import OpenSink, StagedSinkConformance
 from tests.connectors.faulty import FAULTS, ForgetsLeftovers, Passing, ports_with
-from tests.connectors.sessions import APPEND, FULL_REFRESH, memory_sink
+from tests.connectors.sessions import memory_sink
 
 EXPECTED = {
     "SharedStagingName": "test_two_loads_of_one_target_do_not_share_staging",
@@ -22,6 +22,15 @@ EXPECTED = {
     "CountsWhatItWasTold": "test_staged_rows_are_the_rows_sent",
     "DropsEqualBatches": "test_equal_batches_stay_apart",
     "PublishesAgain": "test_publishing_twice_publishes_once",
+    "MergesByTheFirstKeyColumn": "test_a_key_of_several_columns_is_compared_as_a_whole",
+    "MergesWithoutLooking": "test_a_target_that_repeats_a_staged_key_is_refused_and_stays",
+    "CountsUpdatesAsInserts": "test_a_merge_updates_and_inserts_and_counts_both",
+    "ForgetsColumnsOfTheTarget": "test_a_column_of_the_target_alone_keeps_its_values",
+    "TakesRepeatedKeys": "test_a_repeated_key_is_refused_before_the_commit",
+    "TakesNullKeys": "test_a_null_key_is_refused_before_the_commit",
+    "ReplacesTheWholeTarget": "test_partitions_of_the_load_are_replaced_and_others_stay",
+    "ReplacesWhereAppended": "test_one_partition_is_replaced_too",
+    "TakesEveryDayForAMonth": "test_a_partition_is_what_its_granularity_says",
 }
 
 
@@ -41,10 +50,13 @@ def red_tests(sink: OpenSink) -> set[str]:
 
 
 def _arguments(test: object) -> Iterator[dict[str, object]]:
-    if "strategy" in inspect.signature(test).parameters:  # type: ignore[arg-type]
-        yield from ({"strategy": strategy} for strategy in (FULL_REFRESH, APPEND))
-    else:
+    """Every value the test is parametrized with."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    if not marks:
         yield {}
+    for mark in marks:
+        name, values = mark.args
+        yield from ({name: value} for value in values)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
-from dpone_core.model.load_config import PartitionBy, PartitionGranularity, PhysicalDesign, TableName
+from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
 from dpone_core.model.table_schema import Column, TableSchema
 
 from .types import COMMENTS, type_text
@@ -32,8 +32,9 @@ def column_definition(column: Column) -> str:
     return f"{quote_backtick(column.name)} {type_text(column)}{suffix}"
 
 
-def order_by_text(design: PhysicalDesign) -> str:
-    return "tuple()" if not design.order_by else f"({', '.join(map(quote_backtick, design.order_by))})"
+def order_by_text(columns: Iterable[str]) -> str:
+    listed = ", ".join(map(quote_backtick, columns))
+    return f"({listed})" if listed else "tuple()"
 
 
 def partition_by_text(partition: PartitionBy) -> str:
@@ -50,11 +51,11 @@ class Ddl:
         return f"CREATE DATABASE IF NOT EXISTS {quote_backtick(name)}{self._on}"
 
     def create_table(self, table: TableName, schema: TableSchema, *, order_by: str, partition_by: str | None) -> str:
+        """On a cluster rows must reach every replica, so the table is a replicated one there."""
         columns = ", ".join(column_definition(column) for column in schema.columns)
+        engine = "ReplicatedMergeTree" if self._on else "MergeTree"
         partition = f" PARTITION BY {partition_by}" if partition_by else ""
-        return (
-            f"CREATE TABLE {qualified(table)}{self._on} ({columns}) ENGINE = MergeTree{partition} ORDER BY {order_by}"
-        )
+        return f"CREATE TABLE {qualified(table)}{self._on} ({columns}) ENGINE = {engine}{partition} ORDER BY {order_by}"
 
     def create_like(self, table: TableName, model: TableName) -> str:
         return f"CREATE TABLE {qualified(table)}{self._on} AS {qualified(model)}"
@@ -79,6 +80,13 @@ class Ddl:
 
     def attach_partition(self, shadow: TableName, staged: TableName, partition_id: str) -> str:
         return self.alter(shadow, [f"ATTACH PARTITION ID {literal_backslash(partition_id)} FROM {qualified(staged)}"])
+
+    def replace_partition(self, target: TableName, staged: TableName, partition_id: str) -> str:
+        return self.alter(target, [f"REPLACE PARTITION ID {literal_backslash(partition_id)} FROM {qualified(staged)}"])
+
+    def drop_partition(self, shadow: TableName, partition_id: str) -> str:
+        action = f"DROP PARTITION ID {literal_backslash(partition_id)}"
+        return f"{self.alter(shadow, [action])} SETTINGS max_partition_size_to_drop = 0"
 
     def set_comment(self, table: TableName, comment: str) -> str:
         return self.alter(table, [f"MODIFY COMMENT {literal_backslash(comment)}"])

@@ -28,10 +28,10 @@ class Layout:
 
 def layout_of(session: Session, request: StageRequest, target: TableName, staged: TableName) -> Layout:
     """An existing target is copied where staging must or can be like it; otherwise the payload decides."""
-    refuse_nullable_keys(request)
+    facts = facts_of(session, target)
+    refuse_nullable_keys(request, target_exists=facts is not None)
     ddl = Ddl(request.physical_design.cluster)
     schema = staged_schema(request.schema, request.lineage)
-    facts = facts_of(session, target)
     if facts is None:
         return Layout(create=_create_new(ddl, request, schema, staged, None), target=None)
     if facts.engine not in PUBLISHABLE_ENGINES:
@@ -48,10 +48,11 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
     return Layout(create=ddl.create_like(staged, target), target=facts)
 
 
-def refuse_nullable_keys(request: StageRequest) -> None:
+def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:
     """ClickHouse refuses a nullable sorting key with a text nobody understands (C01)."""
-    partition = request.physical_design.partition_by
-    keys = (*request.physical_design.order_by, *((partition.column,) if partition else ()))
+    design = request.physical_design
+    order_by = design.order_by or (() if target_exists else merge_key_of(request))
+    keys = (*order_by, *((design.partition_by.column,) if design.partition_by else ()))
     for name in keys:
         column = request.schema.find(name)
         if column is None:
@@ -86,13 +87,18 @@ def _create_new(
     ddl: Ddl, request: StageRequest, schema: TableSchema, staged: TableName, facts: TableFacts | None
 ) -> str:
     design = request.physical_design
-    order_by = order_by_text(design)
+    order_by = order_by_text(design.order_by or merge_key_of(request))
     if facts is not None and not design.order_by and facts.sorting_key:
         order_by = f"({facts.sorting_key})"
     partition_by = partition_by_text(design.partition_by) if design.partition_by else None
     if facts is not None and partition_by is None and facts.partition_key:
         partition_by = facts.partition_key
     return ddl.create_table(staged, schema, order_by=order_by, partition_by=partition_by)
+
+
+def merge_key_of(request: StageRequest) -> tuple[str, ...]:
+    """The columns a merge finds rows by, and the order of a target that is made for it."""
+    return request.unique_key if request.strategy is StrategyMode.INCREMENTAL_MERGE else ()
 
 
 def create_as_requested(request: StageRequest, scratch: TableName) -> str:

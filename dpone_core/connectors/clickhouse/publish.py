@@ -2,9 +2,10 @@
 
 Before it, staging is made indistinguishable from a target: DEFAULTs and the deduplication window go, the load marker
 comes in as the table's comment. full_refresh exchanges (or renames, when there is no target: readers see no table,
-then all of it). incremental_append moves the one partition, or builds a shadow of the target with hard links and
-exchanges that. EXCHANGE is its own inverse, so the marker is looked at before and never after repeating it. A lost
-answer is settled behind a fence: staging is renamed away, so that a statement still under way can no longer succeed.
+then all of it). A load whose rows lie in one partition moves it (append) or replaces it (partition_replace); all others
+exchange a shadow. EXCHANGE is its own inverse, so the marker is looked at before and never after repeating it. A lost
+answer is settled behind a fence: the source of the statement is renamed away, so that a statement still under way can
+no longer succeed. A replaced partition carries no marker: it is compared with staging.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors._sql.text import literal_backslash
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SCRATCH, comment_with_marker, load_marker
 from dpone_core.model.load_config import TableName
@@ -19,11 +21,10 @@ from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, StagedHandle
 
 from .catalog import TableFacts, artifact_of, count_of, defaulted_columns_of, facts_of, partitions_of
-from .ddl import WINDOW_SETTING, Ddl
+from .ddl import WINDOW_SETTING, Ddl, qualified
 from .lineage import lineage_names
 from .session import Session, answer_is_lost
-
-_UNTOUCHED = "ClickHouse refused to publish; the target is as it was"
+from .shadow import UNTOUCHED, Content, Shadow
 
 
 def publish(session: Session, handle: StagedHandle, target: TableName, shadow: TableName) -> FinalizeResult:
@@ -37,44 +38,66 @@ class _Publication:
         self._handle = handle
         self._staged = handle.table
         self._target = target
-        self._shadow = shadow
+        self._shadow = Shadow(session, handle, target, shadow)
         self._ddl = Ddl(handle.request.physical_design.cluster)
         self._marker = load_marker(handle.request.identity)
 
     def run(self) -> FinalizeResult:
-        strategy = self._handle.request.strategy
-        if strategy not in (StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND):
-            raise ConnectorError("ClickHouse has no finaliser for this strategy", code="finaliser_assumption_failed")
         facts = facts_of(self._session, self._target)
         if facts is not None and self._marker in facts.comment:
-            return self._result("already_published", before=None)
+            return self._result("already_published", updated=self._updated_before())
         self._prepare(facts)
+        staged_rows = self._handle.staged_rows
         if facts is None:
             self._commit(self._ddl.rename(self._staged, self._target), self._staged, self._is_marked)
-            return self._result("rename_table", before=0)
-        if strategy is StrategyMode.FULL_REFRESH:
-            self._commit(self._ddl.exchange(self._staged, self._target), self._staged, self._is_marked)
-            return self._result("exchange_tables", before=0)
-        return self._append(facts)
+            return self._result("rename_table", expected=staged_rows)
+        match self._handle.request.strategy:
+            case StrategyMode.FULL_REFRESH:
+                self._commit(self._ddl.exchange(self._staged, self._target), self._staged, self._is_marked)
+                return self._result("exchange_tables", expected=staged_rows)
+            case StrategyMode.INCREMENTAL_APPEND:
+                return self._append(facts)
+            case StrategyMode.INCREMENTAL_MERGE:
+                return self._merge(facts)
+            case StrategyMode.PARTITION_REPLACE:
+                return self._replace(facts)
 
     def _append(self, facts: TableFacts) -> FinalizeResult:
-        before = count_of(self._session, self._target)
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
             already = self._handle.staged_rows > 0 and self._staging_is_empty()
-            return self._result("already_published" if already else "nothing_to_append", before=None)
+            return self._result("already_published" if already else "nothing_to_append")
         if len(partitions) == 1:
+            before = count_of(self._session, self._target)
             move = self._ddl.move_partition(self._staged, self._target, partitions[0])
             self._commit(move, self._staged, self._staging_is_empty)
-            return self._result("move_partition", before=before)
-        self._run(
-            self._ddl.drop(self._shadow),
-            self._ddl.clone(self._shadow, self._target),
-            *(self._ddl.attach_partition(self._shadow, self._staged, each) for each in partitions),
-            self._ddl.set_comment(self._shadow, comment_with_marker(facts.comment, self._marker)),
-        )
-        self._commit(self._ddl.exchange(self._shadow, self._target), self._shadow, self._is_marked)
-        return self._result("exchange_shadow", before=before)
+            return self._result("move_partition", expected=before + self._handle.staged_rows)
+        return self._exchange_shadow(facts, self._shadow.append())
+
+    def _merge(self, facts: TableFacts) -> FinalizeResult:
+        if not self._handle.staged_rows:
+            return self._result("nothing_to_merge")
+        return self._exchange_shadow(facts, self._shadow.merge())
+
+    def _replace(self, facts: TableFacts) -> FinalizeResult:
+        if not facts.partition_key:
+            raise ConnectorError("the target has no partitions", code="physical_design_mismatch")
+        partitions = partitions_of(self._session, self._staged)
+        if not partitions:
+            return self._result("nothing_to_replace")
+        if len(partitions) > 1:
+            return self._exchange_shadow(facts, self._shadow.replace(partitions))
+        (partition,) = partitions
+        expected = self._shadow.rows_outside(partitions) + self._handle.staged_rows
+        statement = self._ddl.replace_partition(self._target, self._staged, partition)
+        self._commit(statement, self._staged, lambda: self._holds_staged(partition))
+        return self._result("replace_partition", expected=expected)
+
+    def _exchange_shadow(self, facts: TableFacts, content: Content) -> FinalizeResult:
+        self._shadow.seal(content, comment_with_marker(facts.comment, self._marker))
+        exchange = self._ddl.exchange(self._shadow.table, self._target)
+        self._commit(exchange, self._shadow.table, self._is_marked)
+        return self._result("exchange_shadow", expected=content.rows, updated=content.updated)
 
     def _prepare(self, facts: TableFacts | None) -> None:
         """Touches staging only, and may run twice."""
@@ -89,14 +112,14 @@ class _Publication:
 
     def _run(self, *statements: str) -> None:
         for statement in statements:
-            self._session.command(statement, code="finaliser_refused", message=_UNTOUCHED)
+            self._session.command(statement, code="finaliser_refused", message=UNTOUCHED)
 
     def _commit(self, statement: str, published_from: TableName, is_published: Callable[[], bool]) -> None:
         error = self._session.attempt(statement)
         if error is None:
             return
         if not answer_is_lost(error):
-            raise foreign_error(error, _UNTOUCHED, "finaliser_refused") from error
+            raise foreign_error(error, UNTOUCHED, "finaliser_refused") from error
         try:
             published = is_published() or self._published_behind_fence(published_from, is_published)
         except ConnectorError:
@@ -124,14 +147,36 @@ class _Publication:
     def _staging_is_empty(self) -> bool:
         return count_of(self._session, self._staged) == 0
 
-    def _result(self, finaliser: str, *, before: int | None) -> FinalizeResult:
+    def _holds_staged(self, partition: str) -> bool:
+        """Whether target and staging have equal rows in this partition."""
+        found = [
+            self._session.rows(
+                f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualified(table)}"
+                f" WHERE _partition_id = {literal_backslash(partition)}"
+            )
+            for table in (self._target, self._staged)
+        ]
+        return found[0] == found[1]
+
+    def _updated_before(self) -> int:
+        """After a merge the shadow holds the target as it was, until cleanup; without a shadow there was no target."""
+        merged = self._handle.request.strategy is StrategyMode.INCREMENTAL_MERGE
+        if not merged or facts_of(self._session, self._shadow.table) is None:
+            return 0
+        updated, _ = self._shadow.matches(self._shadow.table)
+        return updated
+
+    def _result(self, finaliser: str, *, expected: int | None = None, updated: int = 0) -> FinalizeResult:
         """The target is published here: a count that fails now must not look like a failed publication."""
         try:
             total = count_of(self._session, self._target)
         except ConnectorError:
-            if before is None:
+            if expected is None:
                 raise
-            total = before + self._handle.staged_rows
+            total = expected
         return FinalizeResult(
-            finaliser=finaliser, inserted_rows=self._handle.staged_rows, updated_rows=0, total_rows=total
+            finaliser=finaliser,
+            inserted_rows=self._handle.staged_rows - updated,
+            updated_rows=updated,
+            total_rows=total,
         )

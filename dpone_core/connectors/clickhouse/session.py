@@ -39,8 +39,9 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 }
 _ENGINE_CODE: Final = re.compile(r"Code: (\d+)")
 TOO_MANY_PARTITIONS: Final = 252
-_UNDECIDED_CODES: Final = frozenset({159, 209, 210, 319, 394, 999})
-"""Timeout, socket timeout, network, unknown status, cancelled, Keeper: the answer does not say what happened."""
+_UNDECIDED_CODES: Final = frozenset({159, 209, 210, 232, 319, 394, 999})
+"""Timeout, socket timeout, network, part already there (C13), unknown status, cancelled, Keeper: the answer does not
+say what happened."""
 _VALUE_CODES: Final = frozenset({6, 53, 70, 321, 349, 407, 469})
 """Cannot parse, type mismatch, cannot convert, out of range, NULL, decimal overflow, constraint."""
 

@@ -8,6 +8,7 @@ from contextlib import closing, nullcontext
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, bounded
+from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError, DponeError
@@ -20,7 +21,7 @@ from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandl
 from .cast import StoredCast
 from .catalog import artifact_of, count_of, schema_of
 from .ddl import Ddl, qualified
-from .layout import layout_of
+from .layout import layout_of, merge_key_of
 from .lineage import constant_expression, lineage_defaults, lineage_names
 from .publish import publish
 from .session import Session
@@ -46,6 +47,7 @@ class ClickHouseStaging:
                     raise ConnectorError(
                         f"{rows} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
                     )
+                self._refuse_repeated_keys(request, staged)
             except BaseException:
                 self._drop_quietly(ddl, staged)
                 raise
@@ -102,7 +104,7 @@ class ClickHouseStaging:
         cast = StoredCast(request.schema, stored)
         rows = 0
         identity = request.identity
-        for number, block in enumerate(blocks(map(cast, bounded(batches)))):
+        for number, block in enumerate(blocks(map(cast, bounded(without_null_keys(request, batches))))):
             self._session.insert(
                 qualified(staged),
                 block,
@@ -111,6 +113,12 @@ class ClickHouseStaging:
             )
             rows += sum(batch.num_rows for batch in block)
         return rows
+
+    def _refuse_repeated_keys(self, request: StageRequest, staged: TableName) -> None:
+        keys = ", ".join(map(quote_backtick, merge_key_of(request)))
+        if keys:
+            repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count() > 1"
+            refuse_repeated_keys(request, int(self._session.rows(f"SELECT count() FROM ({repeated})")[0][0]))
 
     def _drop_quietly(self, ddl: Ddl, staged: TableName) -> None:
         """The primary error is on its way; what cannot be dropped now shows up as a leftover."""

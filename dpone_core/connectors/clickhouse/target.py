@@ -8,6 +8,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import SCRATCH
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import Leftover, StageRequest
 
 from .catalog import artifact_of, schema_of, table_names
@@ -15,9 +16,12 @@ from .ddl import Ddl
 from .layout import create_as_requested, layout_of, refuse_other_design
 from .session import Session
 
+_SHADOWED = frozenset({StrategyMode.INCREMENTAL_APPEND, StrategyMode.INCREMENTAL_MERGE, StrategyMode.PARTITION_REPLACE})
+
 
 class ClickHouseTarget:
-    """TargetPort. Preflight creates, exchanges and drops two scratch tables in the managed-artifact database."""
+    """TargetPort. Preflight creates (or clones, as the finaliser will), exchanges and drops two scratch tables in the
+    managed-artifact database."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -38,7 +42,7 @@ class ClickHouseTarget:
                 ddl.drop(first),
                 create_as_requested(request, first),
                 ddl.drop(second),
-                ddl.create_like(second, first),
+                ddl.clone(second, first) if request.strategy in _SHADOWED else ddl.create_like(second, first),
                 ddl.exchange(first, second),
             ):
                 self._session.command(

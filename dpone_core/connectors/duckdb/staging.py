@@ -10,19 +10,21 @@ import duckdb
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
+from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
 from dpone_core.connectors._sql.schema_rules import check_payload
-from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
-from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
-from dpone_core.model.artifacts import STAGING, comment_with_marker, load_marker
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import STAGING
 from dpone_core.model.lineage import ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .catalog import artifact_of, comment_of, count_of, schema_of
+from .catalog import artifact_of, count_of, schema_of
 from .database import Database, qualified, resolve
 from .lineage import constant_expression, lineage_expressions
+from .publish import publish
 from .types import column_definition, stored_schema
 
 _PAYLOAD: Final = "dpone_payload"
@@ -39,7 +41,7 @@ class DuckDbStaging:
             check_payload(request)
             staged = artifact_of(request, STAGING)
             stored = self._stored(request)
-            rows = _PayloadRows(request.schema, stored, batches)
+            rows = _PayloadRows(request.schema, stored, without_null_keys(request, batches))
             with (
                 self._database.registered(_PAYLOAD, rows.reader()),
                 self._database.transaction(
@@ -54,6 +56,7 @@ class DuckDbStaging:
                     raise ConnectorError(
                         f"{rows.sent} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
                     )
+                self._refuse_repeated_keys(request, staged)
         return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
 
     def project_lineage(self, handle: StagedHandle) -> LineageProjection:
@@ -72,25 +75,7 @@ class DuckDbStaging:
         return LineageProjection(columns=held, rows=int(row[1]))
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
-        """One transaction; its own marker says whether it happened, also to a second call."""
-        target = resolve(handle.request.target)
-        marker = load_marker(handle.request.identity)
-        comment = comment_of(self._database, target)
-        if comment is not None and marker in comment:
-            return self._result("already_published", handle, target)
-        finaliser, statements = self._publication(handle, target, exists=comment is not None)
-        statements.append(
-            f"COMMENT ON TABLE {qualified(target)} IS {literal_ansi(comment_with_marker(comment or '', marker))}"
-        )
-        try:
-            with self._database.transaction(
-                code="finaliser_refused", message="DuckDB refused to publish; the target is as it was"
-            ) as cursor:
-                for statement in statements:
-                    cursor.execute(statement)
-        except ConnectorError as error:
-            self._settle(error, target, marker)
-        return self._result(finaliser, handle, target)
+        return publish(self._database, handle)
 
     def cleanup(self, handle: StagedHandle) -> None:
         with self._database.transaction(
@@ -110,6 +95,12 @@ class DuckDbStaging:
                 raise ConnectorError(f"the target has no column {name!r}", code="physical_design_mismatch")
             columns.append(column)
         return TableSchema(columns=tuple(columns))
+
+    def _refuse_repeated_keys(self, request: StageRequest, staged: TableName) -> None:
+        if request.strategy is StrategyMode.INCREMENTAL_MERGE:
+            keys = ", ".join(map(quote_ansi, request.unique_key))
+            repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count(*) > 1"
+            refuse_repeated_keys(request, int(self._database.rows(f"SELECT count(*) FROM ({repeated})")[0][0]))
 
     def _fill(
         self,
@@ -131,55 +122,6 @@ class DuckDbStaging:
             raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
         except duckdb.Error as error:
             raise (rows.failure or error) from error
-
-    def _publication(self, handle: StagedHandle, target: TableName, *, exists: bool) -> tuple[str, list[str]]:
-        staged = handle.table
-        match handle.request.strategy:
-            case StrategyMode.FULL_REFRESH:
-                pass
-            case StrategyMode.INCREMENTAL_APPEND if exists:
-                schema = schema_of(self._database, staged)
-                names = ", ".join(map(quote_ansi, schema.names)) if schema else "*"
-                insert = f"INSERT INTO {qualified(target)} ({names}) SELECT {names} FROM {qualified(staged)}"
-                return "insert_in_transaction", [insert]
-            case StrategyMode.INCREMENTAL_APPEND:
-                pass
-            case _:
-                raise ConnectorError("DuckDB has no finaliser for this strategy", code="finaliser_assumption_failed")
-        drop = [f"DROP TABLE {qualified(target)}"] if exists else []
-        if (staged.schema or "").lower() == (target.schema or "").lower():
-            return "swap_in_transaction", [
-                *drop,
-                f"ALTER TABLE {qualified(staged)} RENAME TO {quote_ansi(target.name)}",
-            ]
-        return "copy_in_transaction", [*drop, *self._copy(staged, target)]
-
-    def _copy(self, staged: TableName, target: TableName) -> list[str]:
-        """DuckDB cannot rename across schemas: the rows are copied inside the publishing transaction."""
-        schema = schema_of(self._database, staged)
-        definitions = ", ".join(column_definition(column) for column in (schema.columns if schema else ()))
-        return [
-            f"CREATE TABLE {qualified(target)} ({definitions})",
-            f"INSERT INTO {qualified(target)} SELECT * FROM {qualified(staged)}",
-        ]
-
-    def _settle(self, error: ConnectorError, target: TableName, marker: str) -> None:
-        try:
-            comment = comment_of(self._database, target)
-        except ConnectorError:
-            raise CommitOutcomeUnknownError(
-                "the publishing transaction failed and the target cannot be asked"
-            ) from error
-        if comment is None or marker not in comment:
-            raise error
-
-    def _result(self, finaliser: str, handle: StagedHandle, target: TableName) -> FinalizeResult:
-        return FinalizeResult(
-            finaliser=finaliser,
-            inserted_rows=handle.staged_rows,
-            updated_rows=0,
-            total_rows=count_of(self._database, target),
-        )
 
 
 class _PayloadRows:

@@ -28,7 +28,8 @@ class DuckDbTarget:
         check_payload(request)
         stored_schema(request.schema)
         target = resolve(request.target)
-        if request.physical_design.partition_by is not None or request.physical_design.cluster is not None:
+        partitioned = request.physical_design.partition_by is not None
+        if (partitioned and request.strategy is not StrategyMode.PARTITION_REPLACE) or request.physical_design.cluster:
             raise ConnectorError("DuckDB tables have neither partitions nor a cluster", code="physical_design_mismatch")
         folded = {name.casefold() for name in request.schema.names}
         if len(folded) != len(request.schema.names):
