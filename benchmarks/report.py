@@ -35,8 +35,8 @@ def chart(title: str, table: Sequence[Row]) -> str:
     longest = max(float(str(row["median_seconds"])) for row in table)
     height = 34 + len(table) * (_BAR + 8)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
-        ' font-family="system-ui, sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img"'
+        f' aria-label="{escape(title)}" font-family="system-ui, sans-serif" font-size="13">',
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="20" font-weight="600" fill="#1f2933">{escape(title)}</text>',
     ]
@@ -61,9 +61,8 @@ def markdown_table(table: Sequence[Row]) -> list[str]:
     for row in table:
         rate = f"{row['rows_per_second']:,}" if row["rows_per_second"] else ""
         note = "" if row.get("sum_is_exact", True) else " (sum differs)"
-        lines.append(
-            f"| {row['what']}{note} | {row['median_seconds']} | {row['ratio']} | {rate} | {row['peak_mib']} | {row['runs']} |"
-        )
+        cells = (f"{row['what']}{note}", row["median_seconds"], row["ratio"], rate, row["peak_mib"], row["runs"])
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 
@@ -90,7 +89,7 @@ def main(path: Path) -> None:
             "",
             "## Parsing DAGs from run-specs",
             "",
-            f"{parsed['dags']} DAGs with {parsed['tasks']} steps against the same DAGs written by hand with bare operators,"
+            f"{parsed['dags']} DAGs with {parsed['tasks']} steps against the same DAGs by hand with bare operators,"
             f" imports excluded: {parsed['ratio']}x.",
         ]
     lines += ["", "## Versions", "", *(f"- {name} {number}" for name, number in sorted(results["versions"].items()))]
