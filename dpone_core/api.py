@@ -29,7 +29,7 @@ from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.wiring import checking
 from dpone_core.wiring.bundles import PackReference, agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.evidence_lookup import FoundEvidence, newest_evidence
+from dpone_core.wiring.evidence_lookup import FoundEvidence, evidence_at, newest_evidence
 from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections
 from dpone_core.wiring.operations import Operation
 from dpone_core.wiring.planned import PlannedProcess, plan_process
@@ -300,10 +300,15 @@ def only_process(manifest: Manifest, selector: str | None) -> LoadConfig:
 
 
 def find_evidence(
-    *, process: str | None, run_id: str | None, environment: Mapping[str, str] | None = None
+    *,
+    process: str | None,
+    run_id: str | None,
+    run: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> FoundEvidence:
-    """The newest published run of a process, or of one run id. Raises DPONE_EVIDENCE_NOT_FOUND."""
-    return newest_evidence(evidence_root(environment_snapshot(environment)), process, run_id)
+    """The newest published run of a process or of one run id, or the one at `run`. Raises DPONE_EVIDENCE_NOT_FOUND."""
+    root = evidence_root(environment_snapshot(environment))
+    return newest_evidence(root, process, run_id) if run is None else evidence_at(root, run)
 
 
 def prepare_run(

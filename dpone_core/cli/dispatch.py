@@ -302,10 +302,12 @@ def _add_schema(commands: _Commands) -> None:
 
 
 def _add_report(commands: _Commands) -> None:
-    parser = _new(commands, "report", "report", "Show the evidence of a run.")
+    parser = _new(commands, "report", "report", "Show the evidence of a run; the newest one unless told which.")
+    parser.add_argument("run", metavar="RUN", nargs="?", help="a run.json, or the evidence_path of a receipt")
     parser.add_argument("--process", metavar="NAME", help="the newest run of this process unless --run-id is given")
     parser.add_argument("--run-id", metavar="ID")
-    parser.add_argument("--format", choices=("md", "json"), default="md")
+    parser.add_argument("--format", choices=("md", "json", "html"), default="md")
+    parser.add_argument("--output", metavar="FILE", help="write the report here instead of stdout")
 
 
 def _add_explain(commands: _Commands) -> None:

@@ -1,4 +1,4 @@
-"""Writes the evidence of one attempt: report.md first, run.json last. A reader that finds run.json finds all of it."""
+"""Writes the evidence of one attempt: reports first, run.json last. A reader that finds run.json finds all of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from dpone_core.evidence.html import run_html
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.fingerprint import sha256_bytes
 from dpone_core.model.identity import LoadIdentity, safe_run_id
 from dpone_core.model.load_plan import LoadPlan
@@ -14,6 +16,7 @@ from dpone_core.model.outcome import LoadResult
 from dpone_core.ports.evidence import EvidenceFiles
 
 LOAD_RECORD_KIND: Final = "dpone.load_record.v1"
+HTML_REPORT: Final = "report.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,14 @@ def _rendered(document: object) -> bytes:
 
 
 def publish_evidence(
-    files: EvidenceFiles, process: str, identity: LoadIdentity, report: object, markdown: str
+    files: EvidenceFiles, process: str, identity: LoadIdentity, report: object, markdown: str, redactor: Redactor
 ) -> PublishedEvidence:
+    """`report` and `markdown` are redacted already; report.html is made of `report`, whose keys it redacts too."""
     directory = evidence_directory(process, identity)
     content = _rendered(report)
+    sha256 = sha256_bytes(content)
     files.publish(f"{directory}/report.md", markdown.encode())
+    files.publish(f"{directory}/{HTML_REPORT}", run_html(report, redactor, evidence_sha256=sha256).encode())
     path = f"{directory}/run.json"
     files.publish(path, content)
-    return PublishedEvidence(path=path, sha256=sha256_bytes(content))
+    return PublishedEvidence(path=path, sha256=sha256)

@@ -73,7 +73,10 @@ RECOVERIES: Final = (
         boundary=Boundary.POST_COMMIT,
         target_state=TargetState.MUTATION_RETURNED_SUCCESS,
         retry=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
-        meaning="The target mutation returned success; the target holds this load. A step behind it proved nothing.",
+        meaning=(
+            "The target mutation returned success; the target holds this load. "
+            "A step behind the load did not prove its success."
+        ),
         action=(
             "Do not load again. Find out what the failed step did, then run that step by itself: "
             "a post-hook with dpone hooks execute."

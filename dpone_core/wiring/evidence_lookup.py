@@ -1,21 +1,43 @@
-"""Finds the published evidence of a run below the evidence directory."""
+"""Finds the published evidence of a run below the evidence directory, or where a person points to it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.evidence.html import run_html
+from dpone_core.evidence.redaction import Redactor
+from dpone_core.model.fingerprint import sha256_bytes
 from dpone_core.model.identity import safe_run_id
+from dpone_core.resources import DocumentTooLargeError, read_file_bounded
 
 _MAX_EVIDENCE_BYTES: Final = 16 << 20
+_RECORD: Final = "run.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEvidence:
-    document: str
-    markdown: str
+    """run.json as published, and the Markdown report beside it, None where it is gone."""
+
+    content: bytes
+    markdown: str | None
+
+    @property
+    def document(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    def html(self, redactor: Redactor) -> str:
+        """report.html, made anew from run.json. Raises EvidenceNotFoundError for a file that is no record of a run."""
+        try:
+            document = json.loads(self.content)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict) or not isinstance(document.get("report"), dict):
+            raise EvidenceNotFoundError("that file is not the evidence of a run", fix="name a run.json")
+        return run_html(document, redactor, evidence_sha256=sha256_bytes(self.content))
 
 
 class EvidenceNotFoundError(ETLConfigurationError):
@@ -24,15 +46,32 @@ class EvidenceNotFoundError(ETLConfigurationError):
 
 def newest_evidence(root: Path, process: str | None, run_id: str | None) -> FoundEvidence:
     """The newest attempt that published run.json (load ids sort by time). Raises EvidenceNotFoundError."""
-    runs = root / "runs"
-    pattern = f"{process or '*'}/{safe_run_id(run_id) if run_id else '*'}/*/run.json"
-    found = sorted(runs.glob(pattern), key=lambda path: path.parent.name)
+    pattern = f"{process or '*'}/{safe_run_id(run_id) if run_id else '*'}/*/{_RECORD}"
+    found = sorted((root / "runs").glob(pattern), key=lambda path: path.parent.name)
     if not found:
         raise EvidenceNotFoundError(
             "no run was published there", fix="check --process, --run-id and DPONE_EVIDENCE_DIR"
         )
-    newest = found[-1]
-    report = newest.with_name("report.md")
-    if newest.stat().st_size > _MAX_EVIDENCE_BYTES or not report.is_file():
-        raise EvidenceNotFoundError("the evidence of that run is incomplete")
-    return FoundEvidence(document=newest.read_text("utf-8"), markdown=report.read_text("utf-8"))
+    return _read(found[-1])
+
+
+def evidence_at(root: Path, run: str) -> FoundEvidence:
+    """`run` is a run.json, its directory, or either as a receipt's `evidence_path`. Raises EvidenceNotFoundError."""
+    for place in (Path(run), root / run):
+        record = place / _RECORD if place.is_dir() else place
+        if record.is_file():
+            return _read(record)
+    raise EvidenceNotFoundError(
+        "there is no run.json at that place",
+        fix="name a run.json or the evidence_path of a receipt, and check DPONE_EVIDENCE_DIR",
+    )
+
+
+def _read(record: Path) -> FoundEvidence:
+    markdown = record.with_name("report.md")
+    try:
+        content = read_file_bounded(record, _MAX_EVIDENCE_BYTES)
+        text = read_file_bounded(markdown, _MAX_EVIDENCE_BYTES).decode("utf-8") if markdown.is_file() else None
+    except (OSError, UnicodeDecodeError, DocumentTooLargeError):
+        raise EvidenceNotFoundError("the evidence of that run cannot be read") from None
+    return FoundEvidence(content=content, markdown=text)

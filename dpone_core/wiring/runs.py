@@ -186,7 +186,8 @@ def _publish(
         }
     )
     markdown = redactor.text(run_markdown(report, planned.plan))
-    return publish_evidence(environment.evidence, planned.plan.process, report.outcome.identity, document, markdown)
+    process, identity = planned.plan.process, report.outcome.identity
+    return publish_evidence(environment.evidence, process, identity, document, markdown, redactor)
 
 
 def _without_evidence(report: RunReport, publication: Exception) -> RunReport:

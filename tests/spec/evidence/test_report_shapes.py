@@ -206,7 +206,7 @@ def test_run_json_is_written_last(project: Project) -> None:
     project.written(append_flow())
     files = RefusingFiles(root=project.root / "evidence", refused="")
     assert run_with(project, files).report.passed
-    assert files.written == ["load.json", "report.md", "run.json"]
+    assert files.written == ["load.json", "report.md", "report.html", "run.json"]
 
 
 STATES = "SELECT cursor_value FROM etl_state.__dpone__cursor_state"
@@ -214,7 +214,12 @@ STATES = "SELECT cursor_value FROM etl_state.__dpone__cursor_state"
 
 @pytest.mark.parametrize(
     ("refused", "state", "source_state"),
-    [("load.json", 0, "not_advanced"), ("report.md", 1, "advanced"), ("run.json", 1, "advanced")],
+    [
+        ("load.json", 0, "not_advanced"),
+        ("report.md", 1, "advanced"),
+        ("report.html", 1, "advanced"),
+        ("run.json", 1, "advanced"),
+    ],
 )
 def test_a_load_whose_evidence_is_missing_is_not_successful_and_says_what_is_true(
     project: Project, refused: str, state: int, source_state: str

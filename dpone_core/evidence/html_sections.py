@@ -1,0 +1,251 @@
+"""The tables of report.html: gates, acceptance, hooks, timeline. Each is empty markup where a run has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from dpone_core.evidence.html_parts import Cell, Markup, Tone, bar, duration
+from dpone_core.evidence.json_view import JsonView
+from dpone_core.evidence.run_verdict import RunVerdict
+from dpone_core.model.fingerprint import is_fingerprint
+from dpone_core.model.outcome import count_or_none
+from dpone_core.model.vocabulary import GateType, HookPhase, Side, TargetState
+
+_TONES: Final = {
+    "passed": Tone.OK,
+    "succeeded": Tone.OK,
+    "failed": Tone.BAD,
+    "warning": Tone.WARN,
+    "skipped": Tone.FLAT,
+    "running": Tone.OPEN,
+}
+_STEPS: Final = {
+    "leftovers_found": ("Staging of a dead run found", "prepare"),
+    "source_described": ("Describe the source", "extract"),
+    "columns_added": ("Add columns to the target", "prepare"),
+    "staged": ("Extract and stage", "stage"),
+    "lineage_projected": ("Check lineage columns", "stage"),
+    "quality_checked": ("Judge the gates", "gate"),
+    "source_metrics_captured": ("Measure the source", "accept"),
+    "staged_metrics_captured": ("Measure staging", "accept"),
+    "finalized": ("Publish to the target", "publish"),
+    "target_metrics_captured": ("Measure the target", "accept"),
+    "cleanup": ("Remove staging", "clean up"),
+    "load_governance_failed": ("Failure recorded", "failure"),
+}
+_HASH_CHARACTERS: Final = 19
+
+
+def gates_section(markup: Markup, report: JsonView) -> str:
+    gates = _judgment(report.at("result"))
+    if not gates:
+        return "<p>The run ended before the gates were judged.</p>" if report.at("result", "failure_context") else ""
+    results = gates.items("results")
+    if not results:
+        return "<p>No gate is declared.</p>"
+    rows = [
+        (
+            Cell(html=f"{markup.text(gate.text('gate_id'))}<small>{markup.text(gate.text('type'))}</small>"),
+            Cell(html=_status(markup, gate)),
+            Cell(html=markup.text(gate.text("severity"))),
+            Cell(html=_observed(markup, gate)),
+            Cell(html=_expected(markup, gate)),
+        )
+        for gate in results
+    ]
+    return markup.table(
+        "A gate of severity error that does not pass blocks the load; a warning does not.",
+        ("Gate", "Result", "Severity", "Observed", "Expected"),
+        rows,
+    )
+
+
+def _judgment(result: JsonView) -> JsonView:
+    """The judgment where it stands: with a failure, with the rows, or in the step of a load that failed later."""
+    judged = (step for step in result.items("details", "load_steps") if step.text("step_id") == "quality_checked")
+    return (
+        result.at("quality_gates")
+        or result.at("details", "reconciliation_metrics", "quality_gates")
+        or next(judged, JsonView(None)).at("details_json", "quality_gates")
+    )
+
+
+def _observed(markup: Markup, gate: JsonView) -> str:
+    metrics = gate.at("metrics")
+    match gate.text("type"):
+        case GateType.ROW_COUNT_RECONCILIATION:
+            source, target = metrics.count("source_row_count"), metrics.count("target_row_count")
+            counted = f"source {markup.text(source)}, target {markup.text(target)}"
+            return f"{counted}<small>difference {markup.text(metrics.count('difference'))}</small>"
+        case GateType.MIN_ROWS:
+            side = markup.text(metrics.text("side"))
+            return f"{markup.text(metrics.count('row_count'))} rows<small>side {side}</small>"
+        case GateType.TYPED_HASH_RECONCILIATION:
+            pair = (("source", metrics.text("source_hash")), ("target", metrics.text("target_hash")))
+            return "".join(f"<small>{side} {_short(markup, value)}</small>" for side, value in pair)
+        case _:
+            given = [f"{markup.text(name)} {markup.text(value)}" for name, value in metrics.pairs()]
+            return ", ".join(given) or "not executed"
+
+
+def _expected(markup: Markup, gate: JsonView) -> str:
+    metrics = gate.at("metrics")
+    match gate.text("type"):
+        case GateType.ROW_COUNT_RECONCILIATION:
+            return f"difference at most {markup.text(metrics.count('allowed_difference'))}"
+        case GateType.MIN_ROWS:
+            return f"at least {markup.text(metrics.count('threshold'))} rows"
+        case GateType.TYPED_HASH_RECONCILIATION:
+            return f"equal hashes<small>mode {markup.text(metrics.text('mode'))}</small>"
+        case _:
+            return markup.text(gate.text("message") or "as declared")
+
+
+def acceptance_section(markup: Markup, details: JsonView) -> str:
+    """Sides beside each other; whatever differs from the first measured side says so in words."""
+    metrics = details.at("reconciliation_metrics", "acceptance_metrics")
+    snapshots = {
+        side.value: metrics.at("snapshots", side.value) for side in Side if metrics.at("snapshots", side.value)
+    }
+    if not snapshots:
+        return ""
+    measures: list[tuple[str, str, dict[str, int | None]]] = []
+    if any(snapshot.count("row_count") is not None for snapshot in snapshots.values()):
+        counted = {side: snapshot.count("row_count") for side, snapshot in snapshots.items()}
+        measures.append(("Rows", "", counted))
+    for kind, key in (("NULL values", "null_counts"), ("distinct values", "distinct_counts")):
+        for column in _columns(snapshots, key):
+            counts = {side: count_or_none(dict(one.pairs(key)).get(column)) for side, one in snapshots.items()}
+            measures.append((column, kind, counts))
+    rows = [
+        (
+            Cell(html=markup.text(name) + (f"<small>{kind}</small>" if kind else "")),
+            *(Cell(html=_measured(markup, counts, side), number=True) for side in snapshots),
+        )
+        for name, kind, counts in measures
+    ]
+    table = markup.table(
+        f"Mode {metrics.text('mode') or 'unknown'}. A value that differs from the first side is marked. "
+        "The target is measured whole, with rows of earlier loads.",
+        ("Measure", *(side.capitalize() for side in snapshots)),
+        rows,
+        numbers=range(1, len(snapshots) + 1),
+    )
+    return table + _metric_warnings(markup, snapshots)
+
+
+def _columns(snapshots: dict[str, JsonView], key: str) -> list[str]:
+    return list(dict.fromkeys(name for snapshot in snapshots.values() for name, _ in snapshot.pairs(key)))
+
+
+def _measured(markup: Markup, counts: dict[str, int | None], side: str) -> str:
+    value, first = counts[side], next(iter(counts.values()))
+    if value is None:
+        return markup.tag(Tone.OPEN, "not measured")
+    if value == first:
+        return markup.text(value)
+    return f"{markup.text(value)} {markup.tag(Tone.WARN, 'differs')}"
+
+
+def _metric_warnings(markup: Markup, snapshots: dict[str, JsonView]) -> str:
+    found = [(side, warning) for side, snapshot in snapshots.items() for warning in snapshot.texts("warnings")]
+    lines = "".join(f"<li>{markup.text(side)}: {markup.code(warning)}</li>" for side, warning in found)
+    return f"<h3>Warnings</h3><ul>{lines}</ul>" if lines else ""
+
+
+def hooks_section(markup: Markup, details: JsonView) -> str:
+    rows = [
+        (
+            Cell(html=f"{markup.text(step.text('step_id'))}<small>{markup.text(step.text('kind'))}</small>"),
+            Cell(html=markup.text((step.text("phase") or "").replace("_", "-"))),
+            Cell(html=_hook_status(markup, step)),
+            Cell(html=markup.codes(step.texts("details_json", "lineage", "inputs"), "not declared")),
+            Cell(html=markup.codes(step.texts("details_json", "lineage", "outputs"), "not declared")),
+            Cell(html=_action(markup, step)),
+        )
+        for step in details.items("load_steps")
+        if step.text("phase") in tuple(HookPhase)
+    ]
+    header = ("Hook", "Phase", "Status", "Reads", "Writes", "Hash of what ran")
+    return (
+        markup.table("Hooks in the order they ran, with the lineage their manifest declares.", header, rows)
+        if rows
+        else ""
+    )
+
+
+def _hook_status(markup: Markup, step: JsonView) -> str:
+    reason = step.text("details_json", "reason") or step.text("error_message")
+    return _status(markup, step) + (f"<small>{markup.text(reason)}</small>" if reason else "")
+
+
+def _action(markup: Markup, step: JsonView) -> str:
+    found = step.text("details_json", "sql_hash") or step.text("details_json", "action_hash")
+    return markup.code(found) if found else "none"
+
+
+def timeline_section(markup: Markup, details: JsonView, verdict: RunVerdict) -> str:
+    """Steps in order of time, and a line where the target changed hands."""
+    steps = [step for step in details.items("load_steps") if step.text("kind") != "runtime_decision"]
+    timed = sorted(_timed(steps), key=lambda entry: entry[:2])
+    if not timed:
+        return ""
+    begin = timed[0][0]
+    whole = max(max(start - begin + length for start, _, length, _ in timed), 1e-6)
+    committed = verdict.recovery is None or verdict.recovery.target_state is TargetState.MUTATION_RETURNED_SUCCESS
+    rows: list[tuple[Cell, ...] | str] = []
+    for start, _, length, step in timed:
+        if step.text("step_id") == "finalized" and committed:
+            rows.append("Commit: from here on the target holds this load")
+        failed = step.text("status") == "failed"
+        rate = step.seconds("details_json", "throughput", "rows_per_second")
+        counted = step.count("details_json", "throughput", "row_count")
+        rows.append(
+            (
+                Cell(html=_step_title(markup, step)),
+                Cell(html=_hook_status(markup, step)),
+                Cell(html=bar((start - begin) / whole, length / whole, failed=failed), wide=True),
+                Cell(html=markup.text(f"+{duration(start - begin)}"), number=True),
+                Cell(html=markup.text(duration(length)), number=True),
+                Cell(html=markup.text(counted) if counted is not None else "", number=True, empty=counted is None),
+                Cell(html=f"{rate:,.0f}" if rate is not None else "", number=True, empty=rate is None),
+            )
+        )
+    return markup.table(
+        "Steps in order of time. The bar shows when a step ran and for how long.",
+        ("Step", "Status", "When", "Start", "Duration", "Rows", "Rows/s"),
+        rows,
+        numbers=(3, 4, 5, 6),
+    )
+
+
+def _timed(steps: list[JsonView]) -> Iterator[tuple[float, int, float, JsonView]]:
+    """Start, position and length in seconds of each step that has a time."""
+    for index, step in enumerate(steps):
+        started, length = step.text("started_at"), step.seconds("duration_seconds")
+        try:
+            moment = datetime.fromisoformat((started or "").replace("Z", "+00:00")).replace(tzinfo=UTC).timestamp()
+        except (ValueError, OverflowError, OSError):
+            continue
+        yield moment, index, length or 0.0, step
+
+
+def _step_title(markup: Markup, step: JsonView) -> str:
+    step_id, phase = step.text("step_id"), step.text("phase")
+    name, lifecycle = _STEPS.get(step_id or "", (step_id, phase))
+    if phase in tuple(HookPhase):
+        name, lifecycle = f"Hook {step_id}", (phase or "").replace("_", "-")
+    return f"{markup.text(name)}<small>{markup.text(lifecycle)}</small>"
+
+
+def _status(markup: Markup, entry: JsonView) -> str:
+    word = entry.text("status") or "unknown"
+    return markup.tag(_TONES.get(word, Tone.OPEN), word)
+
+
+def _short(markup: Markup, value: str | None) -> str:
+    if value is None:
+        return "unknown"
+    return markup.code(f"{value[:_HASH_CHARACTERS]}…" if is_fingerprint(value) else value)

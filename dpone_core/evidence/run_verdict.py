@@ -1,0 +1,141 @@
+"""What a run's report says to a person: what became of the target, whether a retry may repeat it, what to do next.
+
+Read from the report's JSON, so that the report of any earlier run can be judged. Fail closed: a report that does not
+say clearly that the run succeeded is not a success, and one that contradicts itself is unclear.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dpone_core.evidence.json_view import JsonView
+from dpone_core.evidence.recovery import Recovery, recovery_of
+from dpone_core.model.vocabulary import HookPhase, RetryClassification, SourceState, TargetState
+
+
+class Ending(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNCLEAR = "unclear"
+
+
+_RETRY: Final = {
+    RetryClassification.RETRY_BEFORE_TARGET_MUTATION: "A retry is safe: it repeats nothing in the target.",
+    RetryClassification.RETRY_VIA_NATIVE_RESUME: "A retry is safe: it resumes without touching the target.",
+    RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: "A retry may write this load a second time.",
+    RetryClassification.OPERATOR_VERIFICATION_REQUIRED: "Do not retry before a person has looked.",
+}
+_SOURCE: Final = {
+    SourceState.ADVANCED: "advanced",
+    SourceState.NOT_ADVANCED: "not advanced",
+    SourceState.NOT_APPLICABLE: "none kept",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """`target` and `retry` are whole sentences, `source_state` two words; `recovery` is that of a failed execution."""
+
+    ending: Ending
+    target: str
+    retry: str
+    source_state: str
+    recovery: Recovery | None = None
+
+
+def run_verdict(report: JsonView, target: str) -> RunVerdict:
+    """`target` names the table in the sentences."""
+    result = report.at("result")
+    context = result.at("failure_context")
+    state = result.text("failure_context", "source_state") or result.text("details", "source_state")
+    source = next((words for known, words in _SOURCE.items() if known == state), "not known")
+    passed, status = report.at("passed").value, result.text("status")
+    if passed is True and status == "success" and not context and not result.texts("errors"):
+        rows = result.count("inserted_rows")
+        load = "this load" if rows is None else f"this load of {rows:,} row{'' if rows == 1 else 's'}"
+        return RunVerdict(
+            ending=Ending.SUCCEEDED,
+            target=f"The target {target} holds {load}.",
+            retry="Nothing needs to be repeated.",
+            source_state=source,
+        )
+    if passed is not False or status != "error":
+        return RunVerdict(
+            ending=Ending.UNCLEAR,
+            target=f"This report does not say whether the target {target} holds the load.",
+            retry=_RETRY[RetryClassification.OPERATOR_VERIFICATION_REQUIRED],
+            source_state=source,
+        )
+    if not context and report.count("attempts") == 0:
+        return RunVerdict(
+            ending=Ending.REFUSED,
+            target="The run was refused before anything executed; no target was touched.",
+            retry="Correct the cause, then run it.",
+            source_state="not advanced",
+        )
+    recovery = recovery_of(
+        context.text("failure_boundary"), context.text("target_state"), context.text("retry_classification")
+    )
+    return RunVerdict(
+        ending=Ending.FAILED,
+        target=_target(recovery.target_state, target),
+        retry=_RETRY[recovery.retry],
+        source_state=source,
+        recovery=recovery,
+    )
+
+
+def failed_post_hook(report: JsonView) -> str | None:
+    """Id of the post-hook a committed load failed with."""
+    for step in report.at("result", "details").items("load_steps"):
+        if step.text("phase") == HookPhase.POST and step.text("status") == "failed":
+            return step.text("step_id")
+    return None
+
+
+def next_commands(report: JsonView, verdict: RunVerdict) -> tuple[tuple[str, str], ...]:
+    """Purpose and command line of what an operator may want next; () unless the run executed and failed."""
+    recovery, result = verdict.recovery, report.at("result")
+    if recovery is None:
+        return ()
+    run_id, selector = report.text("run_id") or "RUN_ID", report.text("selector")
+    chosen = ("--selector", selector) if selector else ()
+    named = (report.text("manifest") or "MANIFEST", *chosen, "--run-id", run_id)
+    commands: list[tuple[str, tuple[str, ...]]] = []
+    code, hook = result.text("error_code"), failed_post_hook(report)
+    if code is not None:
+        commands.append(("what the code means", ("explain", code, "--boundary", recovery.boundary.value)))
+    if hook is not None and recovery.target_state is TargetState.MUTATION_RETURNED_SUCCESS:
+        execute = ("hooks", "execute", *named, "--phase", HookPhase.POST.value, "--hook-id", hook)
+        commands.append(("the failed hook alone, once its cause is corrected", execute))
+    elif recovery.retry.allows_automatic_retry:
+        commands.append(("the same run again, once the cause is corrected", ("run", *named)))
+    else:
+        commands.append(("which staging this run left, if any", ("cleanup", *named, "--dry-run")))
+    return tuple((purpose, shlex.join(("dpone", *words))) for purpose, words in commands)
+
+
+def airflow_advice(report: JsonView, verdict: RunVerdict) -> str | None:
+    """The same decision in the words of the Airflow UI; None unless the run executed and failed."""
+    recovery = verdict.recovery
+    if recovery is None:
+        return None
+    if recovery.retry.allows_automatic_retry:
+        return "In Airflow: clear the failed task; the outcome gate behind it is cleared with it. The run id stays."
+    if failed_post_hook(report) is not None:
+        return "In Airflow: do not clear the load's task. It would load again."
+    return "In Airflow: do not clear the load's task before that. Clearing it starts the load again."
+
+
+def _target(state: TargetState, target: str) -> str:
+    match state:
+        case TargetState.NOT_MUTATED:
+            return f"The target {target} was not changed by this run."
+        case TargetState.MUTATION_RETURNED_SUCCESS:
+            return f"The target {target} holds this load, although the run failed."
+        case TargetState.UNKNOWN:
+            return f"It is not known whether the target {target} holds this load."
