@@ -32,6 +32,7 @@ class Area(StrEnum):
     ACCEPTANCE = "acceptance metrics"
     COMMIT = "publishing"
     EVIDENCE = "evidence and cleanup"
+    TRANSFER = "native transfer"
     STATE = "cursor state and leases"
     RUN = "the run as a whole"
     WARNING = "warnings of a successful or failed run"
@@ -670,6 +671,66 @@ _EVIDENCE = _entries(
     ("evidence_too_large", "An evidence file is larger than a reader accepts.", "Open the file by hand."),
 )
 
+_TRANSFER = _entries(
+    Area.TRANSFER,
+    (_EXECUTED,),
+    (
+        "partition_key_unsupported",
+        "The partitioning column has a type without ranges.",
+        "Choose an integer, decimal, date, timestamp, uuid or text column.",
+    ),
+    (
+        "partition_bounds_invalid",
+        "The partitioning column holds values that are not finite or not in order.",
+        "Choose another column, or filter such values in options.query.",
+    ),
+    (
+        "partition_bounds_do_not_cover",
+        "The source holds keys outside the given bounds; their rows would be lost.",
+        "Widen source.options.partitioning.bounds, or remove them.",
+    ),
+    (
+        "native_transfer_manual_reconciliation_required",
+        "An attempt ended while it published; whether the target holds its rows is not known.",
+        "Look with `dpone transfer show`, then say what you found with `dpone transfer reconcile`.",
+    ),
+    (
+        "native_transfer_target_commit_guard_invalid",
+        "A stored guard cannot be understood, which never counts as resolved.",
+        "Find out who changed the checkpoints; then reconcile by hand.",
+    ),
+    (
+        "native_transfer_target_commit_guard_not_armed",
+        "A batch would have been committed without its guard; the checkpoints changed under the load.",
+        "Find the second writer; then run `dpone transfer show`.",
+    ),
+    (
+        "native_transfer_transition_timestamp_invalid",
+        "A checkpoint's moment is not an aware UTC instant, or a partition ended before it began.",
+        "Correct the clock, or restore the checkpoints.",
+    ),
+    (
+        "partition_checkpoint_unreadable",
+        "Stored checkpoints are damaged elsewhere than at a torn end.",
+        "Restore them, or load under another run id after comparing the target with the source.",
+    ),
+    (
+        "partition_checkpoint_counter_invalid",
+        "A counter of a partition is not a non-negative integer; nothing was written.",
+        "Report it: a connector stated an impossible number of rows.",
+    ),
+    (
+        "partition_checkpoint_not_written",
+        "The operating system refused a checkpoint file.",
+        "Free or mount the evidence directory; the failure context says whether the target changed.",
+    ),
+    (
+        "partition_checkpoint_terminal",
+        "A committed partition would have been taken back by a later failure; nothing was written.",
+        "Report it.",
+    ),
+)
+
 _STATE = (
     *_entries(
         Area.STATE,
@@ -791,6 +852,7 @@ CATALOGUE: Final[tuple[CatalogueEntry, ...]] = (
     *_ACCEPTANCE,
     *_COMMIT,
     *_EVIDENCE,
+    *_TRANSFER,
     *_STATE,
     *_RUN,
     *_WARNING,

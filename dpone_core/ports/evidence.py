@@ -13,3 +13,7 @@ class EvidenceFiles(Protocol):
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         """None when absent; raises ETLExecutionError `evidence_too_large` past the limit."""
         ...
+
+    def remove(self, relative_path: str) -> None:
+        """Durably gone when it returns; does nothing when absent."""
+        ...

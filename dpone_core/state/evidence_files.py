@@ -49,6 +49,16 @@ class LocalEvidenceFiles:
             raise EvidenceFilesError(f"an evidence file exceeds {limit_bytes} bytes", code="evidence_too_large")
         return content
 
+    def remove(self, relative_path: str) -> None:
+        target = self.root / relative_path
+        try:
+            target.unlink()
+            _sync_directory(target.parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise EvidenceFilesError(f"evidence '{target.name}' could not be removed") from error
+
 
 def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
