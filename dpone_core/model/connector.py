@@ -18,15 +18,27 @@ class ConnectorType(StrEnum):
     FILES = "files"
 
 
+class EngineScope(StrEnum):
+    """How often a process may open an embedded engine: once for each file, or for one directory only."""
+
+    FILE = "file"
+    PROCESS = "process"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTraits:
-    """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source."""
+    """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source.
+
+    With an `engine` the source runs inside this process: opening it takes the engine's lock, and a sink of the same
+    path shares what is opened.
+    """
 
     reader: str
     metric_probe: bool
     statements: bool
     incremental: bool
     formats: tuple[str, ...] = ()
+    engine: EngineScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
