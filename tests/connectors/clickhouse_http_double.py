@@ -1,8 +1,9 @@
 """A ClickHouse HTTP endpoint over the embedded engine: the real engine behind the real protocol, and faults on demand.
 
 Run as `python clickhouse_http_double.py DIRECTORY`; the first line of output is the port. `POST /_faults` takes a JSON
-list of `{"match": regex, "stage": "before" | "after", "code": int | null, "times": int}`: a matching statement is
-refused with `code`, or the connection is dropped before or after the statement was executed.
+list of `{"match": regex, "stage": "before" | "after" | "cut" | "text", "code": int | null, "times": int}`: a matching
+statement is refused with `code`, or the connection is dropped before or after the statement was executed, or its Arrow
+answer ends at the border of a batch, or goes on as an error text, with the transport itself unharmed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _TRANSPORT = frozenset(
 )
 _FORMAT = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 _INSERT = re.compile(r"^\s*INSERT\s+INTO\b.*\bFORMAT\s+(\w+)\s*$", re.IGNORECASE | re.DOTALL)
+END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _CODE = re.compile(r"Code: (\d+)")
 
 
@@ -64,6 +66,15 @@ class Endpoint(ThreadingHTTPServer):
         for name, value in settings.items() - self.applied.items():
             self.engine.query(f"SET {name} = '{value}'", "Null")
         self.applied = settings
+
+    def spoiled(self, sql: str, answer: bytes) -> bytes:
+        """An Arrow answer without its end mark, as a server that fails in the middle leaves it."""
+        for fault in self.faults:
+            if fault.stage in ("cut", "text") and fault.times > 0 and re.search(fault.match, sql):
+                fault.times -= 1
+                text = b"\r\n__exception__\r\nCode: 241. DB::Exception: injected" if fault.stage == "text" else b""
+                return answer[: -len(END_MARK)] + text
+        return answer
 
     def strike(self, sql: str, stage: str) -> None:
         for fault in self.faults:
@@ -132,7 +143,7 @@ class Handler(BaseHTTPRequestHandler):
                     sql, found.group(1) if found else "TabSeparated", params=bound
                 ).bytes()
             self.server.strike(sql, "after")
-        return answer or b""
+        return self.server.spoiled(sql, answer or b"")
 
     def _insert(self, sql: str, fmt: str, body: bytes) -> bytes:
         descriptor, path = tempfile.mkstemp()

@@ -15,9 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpone_core.connectors.duckdb.open import open_sink
-from dpone_core.connectors.duckdb.source_open import open_source, source_of
-from dpone_core.connectors.duckdb.staging import DuckDbStaging
+from dpone_core.connectors.duckdb.open import open_source, open_source_and_sink
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
@@ -306,6 +304,6 @@ def test_a_file_that_another_process_writes_is_refused_at_once(tmp_path: Path) -
 
 def test_a_source_and_a_sink_of_one_file_share_the_engine(tmp_path: Path) -> None:
     path = database_file(tmp_path, "CREATE TABLE t AS SELECT 1 AS id")
-    with open_sink(connection(uri_of(path)), lock_timeout_seconds=0) as sink:
-        assert isinstance(sink.staged, DuckDbStaging)
-        assert read(source_of(sink.staged._database)) == [{"id": 1}]
+    with open_source_and_sink(connection(uri_of(path)), lock_timeout_seconds=0) as (source, sink):
+        assert read(source) == [{"id": 1}]
+        assert sink.target.describe_target(TableName(schema="main", name="t")) is not None

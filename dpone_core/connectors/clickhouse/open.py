@@ -1,4 +1,4 @@
-"""Opens a ClickHouse sink: an embedded directory behind our own lock, or a server over HTTP; one code path after."""
+"""Opens ClickHouse: an embedded directory behind our own lock, or a server over HTTP; one code path after."""
 
 from __future__ import annotations
 
@@ -12,16 +12,36 @@ from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
-from dpone_core.ports.session import SinkPorts
+from dpone_core.ports.session import SinkPorts, SourcePorts
 
 from .control import ClickHouseControlTables
 from .probe import ClickHouseMetricProbe
 from .publications import ClickHousePublications
 from .session import Session, connect_embedded, connect_http
+from .source_blocks import embedded_blocks, served_blocks
+from .source_probe import ClickHouseSourceProbe
+from .source_reader import ClickHouseSource
 from .staged_rows import ClickHouseStagedRows
 from .staging import ClickHouseStaging
 from .statements import ClickHouseStatements
 from .target import ClickHouseTarget
+
+Lock = Callable[[str], AbstractContextManager[None]]
+
+
+@contextmanager
+def open_source(
+    connection: Connection, *, lock_timeout_seconds: float = 0, holder: str = "dpone"
+) -> Iterator[SourcePorts]:
+    """The URIs of `open_sink`. An embedded directory is locked, since its engine is one process's at a time.
+
+    Raises as `exclusive_lock` does, and ConnectorError `source_unreachable` when there is no directory or no answer.
+    """
+    if connection.scheme == "chdb" and not Path(embedded_path(connection)).is_dir():
+        raise ConnectorError(f"connection {connection.ref!r}: there is no database", code="source_unreachable")
+    lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder)
+    with _opened(connection, lock, unreachable="source_unreachable") as session:
+        yield _source_of(session, connection)
 
 
 @contextmanager
@@ -33,9 +53,25 @@ def open_sink(
     `holder` and `target` are what a second process is told about us. Raises as `exclusive_lock` does, and
     ConnectorError `sink_unreachable` when the engine or server does not answer.
     """
+    lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
+    with _opened(connection, lock, unreachable="sink_unreachable") as session:
+        yield ports_of(session)
+
+
+@contextmanager
+def open_source_and_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[tuple[SourcePorts, SinkPorts]]:
+    """One embedded directory as both, in one engine. Raises as `open_sink` does."""
+    lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
+    with _opened(connection, lock, unreachable="sink_unreachable") as session:
+        yield _source_of(session, connection), ports_of(session)
+
+
+@contextmanager
+def _opened(connection: Connection, lock: Lock, *, unreachable: str) -> Iterator[Session]:
     with ExitStack() as stack:
         if connection.scheme == "chdb":
-            lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
             session = _embedded(connection, stack, lock)
         elif connection.scheme in ("clickhouse", "clickhouses"):
             session = _served(connection)
@@ -48,8 +84,8 @@ def open_sink(
         try:
             session.client()
         except Exception as error:
-            raise foreign_error(error, "ClickHouse could not be opened", "sink_unreachable") from error
-        yield ports_of(session)
+            raise foreign_error(error, "ClickHouse could not be opened", unreachable) from error
+        yield session
 
 
 def ports_of(session: Session) -> SinkPorts:
@@ -64,7 +100,16 @@ def ports_of(session: Session) -> SinkPorts:
     )
 
 
-def _embedded(connection: Connection, stack: ExitStack, lock: Callable[[str], AbstractContextManager[None]]) -> Session:
+def _source_of(session: Session, connection: Connection) -> SourcePorts:
+    if session.embedded:
+        blocks = embedded_blocks(str(Path(embedded_path(connection)).resolve()))
+    else:
+        blocks = served_blocks(session)
+    source = ClickHouseSource(session, blocks)
+    return SourcePorts(source=source, metrics=ClickHouseSourceProbe(source), statements=ClickHouseStatements(session))
+
+
+def _embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Session:
     path = str(Path(embedded_path(connection)).absolute())
     stack.enter_context(lock(path))
     return Session(partial(connect_embedded, path), default_schema="default", embedded=True)

@@ -1,4 +1,4 @@
-"""Opens a DuckDB file as a sink, behind our own lock."""
+"""Opens a DuckDB file: as a source read only, as a sink behind our own lock, as both in one engine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
+from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
-from dpone_core.ports.session import SinkPorts
+from dpone_core.ports.session import SinkPorts, SourcePorts
 
 from .control import DuckDbControlTables
 from .database import Database
 from .probe import DuckDbMetricProbe
 from .publications import DuckDbPublications
+from .source_file import DuckDbSourceStatements, SourceFile
+from .source_probe import DuckDbSourceProbe
+from .source_reader import DuckDbSource
 from .staged_rows import DuckDbStagedRows
 from .staging import DuckDbStaging
 from .statements import DuckDbStatements
@@ -21,16 +25,49 @@ from .target import DuckDbTarget
 
 
 @contextmanager
+def open_source(
+    connection: Connection, *, lock_timeout_seconds: float = 0, holder: str = "dpone"
+) -> Iterator[SourcePorts]:
+    """`duckdb:///relative` or `duckdb:////absolute`; ConnectorError `source_unreachable` when there is no file and
+    `embedded_directory_locked` while another process writes it."""
+    path = Path(embedded_path(connection)).absolute()
+    if not path.is_file():
+        raise ConnectorError(f"connection {connection.ref!r}: there is no database file", code="source_unreachable")
+    file = SourceFile(str(path), lock_timeout_seconds=lock_timeout_seconds, holder=holder)
+    try:
+        file.reading()
+        source = DuckDbSource(file.new_cursor)
+        yield SourcePorts(source=source, metrics=DuckDbSourceProbe(source), statements=DuckDbSourceStatements(file))
+    finally:
+        file.close()
+
+
+@contextmanager
 def open_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[SinkPorts]:
     """`duckdb:///relative` or `duckdb:////absolute`; raises as `exclusive_lock` does."""
+    with _opened(connection, lock_timeout_seconds, holder, target) as database:
+        yield ports_of(database)
+
+
+@contextmanager
+def open_source_and_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[tuple[SourcePorts, SinkPorts]]:
+    """One file as both, in one engine: DuckDB opens a file once per process. Raises as `open_sink` does."""
+    with _opened(connection, lock_timeout_seconds, holder, target) as database:
+        yield _source_of(database), ports_of(database)
+
+
+@contextmanager
+def _opened(connection: Connection, lock_timeout_seconds: float, holder: str, target: str | None) -> Iterator[Database]:
     path = str(Path(embedded_path(connection)).absolute())
     with ExitStack() as stack:
         stack.enter_context(exclusive_lock(path, timeout_seconds=lock_timeout_seconds, holder=holder, target=target))
         database = Database(path)
         stack.callback(database.close)
-        yield ports_of(database)
+        yield database
 
 
 def ports_of(database: Database) -> SinkPorts:
@@ -43,3 +80,8 @@ def ports_of(database: Database) -> SinkPorts:
         staged_rows=DuckDbStagedRows(database),
         publications=DuckDbPublications(database),
     )
+
+
+def _source_of(database: Database) -> SourcePorts:
+    source = DuckDbSource(database.new_cursor)
+    return SourcePorts(source=source, metrics=DuckDbSourceProbe(source), statements=DuckDbStatements(database))
