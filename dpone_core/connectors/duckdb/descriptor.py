@@ -15,6 +15,9 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="duckdb",
     uri_schemes=("duckdb",),
     libraries=("pyarrow", "duckdb"),
+    source=SourceTraits(
+        reader="arrow stream", metric_probe=True, statements=True, incremental=True, engine=EngineScope.FILE
+    ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,
         finalisers=(
