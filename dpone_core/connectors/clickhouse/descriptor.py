@@ -17,6 +17,9 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="clickhouse",
     uri_schemes=("chdb", "clickhouse", "clickhouses"),
     libraries=("pyarrow", "clickhouse_connect"),
+    source=SourceTraits(
+        reader="arrow stream", metric_probe=True, statements=True, incremental=True, engine=EngineScope.PROCESS
+    ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,
         finalisers=(
