@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits
+from dpone_core.model.connector import (
+    ConnectorDescriptor,
+    ConnectorType,
+    EngineScope,
+    Finaliser,
+    SinkTraits,
+    SourceTraits,
+)
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 MEMORY_LIMIT_BYTES: Final = 4 * 1024**3
