@@ -256,6 +256,11 @@ _CONNECTION = (
             "A library that this route needs is not installed.",
             "Install the extra that the fix names.",
         ),
+        (
+            "DPONE_EMBEDDED_ENGINE_CONFLICT",
+            "Source and sink are two embedded databases of an engine that a process can open once.",
+            "Keep both in one directory, serve one of them, or go through files.",
+        ),
     ),
     *_entries(
         Area.CONNECTION,
