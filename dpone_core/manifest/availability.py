@@ -16,7 +16,15 @@ from dpone_core.model.connector import ConnectorType
 from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
-SOURCE_TYPES: Final = frozenset({ConnectorType.SQLITE, ConnectorType.POSTGRES, ConnectorType.FILES})
+SOURCE_TYPES: Final = frozenset(
+    {
+        ConnectorType.SQLITE,
+        ConnectorType.POSTGRES,
+        ConnectorType.FILES,
+        ConnectorType.DUCKDB,
+        ConnectorType.CLICKHOUSE,
+    }
+)
 SOURCE_FORMATS: Final = frozenset({"parquet"})
 SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.FILES})
 STRATEGIES: Final = frozenset({StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND})
