@@ -88,7 +88,7 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 
 
 GAPS: Final = (
-    Gap(what="this source type", instead="use sqlite, postgres or files", asked=_source_type),
+    Gap(what="this source type", instead=f"use one of: {', '.join(sorted(SOURCE_TYPES))}", asked=_source_type),
     Gap(what="this file format", instead="use parquet", asked=_source_format),
     Gap(what="native transfer (partitioning)", instead="remove it; one reader is used", asked=_partitioning),
     Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),
