@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Final, Protocol, cast
 
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.connection import Connection
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType
+from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, EngineScope
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
 CONNECTORS: Final = (
@@ -34,6 +35,18 @@ class ExtraMissingError(ETLConfigurationError):
 
 class OpenSource(Protocol):
     def __call__(self, connection: Connection | None) -> AbstractContextManager[SourcePorts]: ...
+
+
+class OpenEngine(Protocol):
+    def __call__(
+        self, connection: Connection | None, *, lock_timeout_seconds: float, holder: str
+    ) -> AbstractContextManager[SourcePorts]: ...
+
+
+class OpenBoth(Protocol):
+    def __call__(
+        self, connection: Connection, *, lock_timeout_seconds: float, holder: str, target: str | None
+    ) -> AbstractContextManager[tuple[SourcePorts, SinkPorts]]: ...
 
 
 class OpenSink(Protocol):
@@ -67,10 +80,61 @@ def descriptor_of(connector: ConnectorType) -> ConnectorDescriptor:
 
 
 @contextmanager
-def open_source(connector: ConnectorType, connection: Connection | None) -> Iterator[SourcePorts]:
-    opened = cast(OpenSource, _opener(connector, "open_source"))
-    with opened(connection) as ports:
+def open_source(
+    connector: ConnectorType, connection: Connection | None, lock: SinkLock | None = None
+) -> Iterator[SourcePorts]:
+    """`lock` matters to an embedded engine only: how long to wait for it, and who we are."""
+    opener = _opener(connector, "open_source")
+    if lock is None or engine_of(connector, connection) is None:
+        opening = cast(OpenSource, opener)(connection)
+    else:
+        opening = cast(OpenEngine, opener)(connection, lock_timeout_seconds=lock.timeout_seconds, holder=lock.holder)
+    with opening as ports:
         yield ports
+
+
+@contextmanager
+def open_source_and_sink(
+    source: tuple[ConnectorType, Connection], sink: tuple[ConnectorType, Connection], lock: SinkLock
+) -> Iterator[tuple[SourcePorts, SinkPorts]]:
+    """Both sides of a load; one embedded engine serves both where they are one database."""
+    if is_one_engine(source, sink):
+        opened = cast(OpenBoth, _opener(sink[0], "open_source_and_sink"))
+        with opened(sink[1], lock_timeout_seconds=lock.timeout_seconds, holder=lock.holder, target=lock.target) as both:
+            yield both
+        return
+    with open_source(*source, lock) as source_ports, open_sink(*sink, lock) as sink_ports:
+        yield source_ports, sink_ports
+
+
+def engine_of(connector: ConnectorType, connection: Connection | None) -> EngineScope | None:
+    """The scope of the embedded engine this connection opens; None for a server or plain files."""
+    traits = descriptor_of(connector).source
+    return traits.engine if traits is not None and connection is not None and connection.is_embedded else None
+
+
+def is_one_engine(source: tuple[ConnectorType, Connection], sink: tuple[ConnectorType, Connection]) -> bool:
+    """Whether both connections are one embedded database."""
+    return source[0] is sink[0] and engine_of(*source) is not None and _same_path(source[1], sink[1])
+
+
+def require_one_engine(source: tuple[ConnectorType, Connection], sink: tuple[ConnectorType, Connection]) -> None:
+    """Raises ETLConfigurationError for two databases of an engine that opens one directory per process."""
+    if source[0] is not sink[0] or EngineScope.PROCESS not in (engine_of(*source), engine_of(*sink)):
+        return
+    if source[1].is_embedded and sink[1].is_embedded and not _same_path(source[1], sink[1]):
+        raise ETLConfigurationError(
+            f"connections '{source[1].ref}' and '{sink[1].ref}' are two embedded {source[0]} directories, and a process"
+            " can open one only",
+            code="DPONE_EMBEDDED_ENGINE_CONFLICT",
+            fix="keep both databases in one directory, serve one of them, or go through files in between",
+        )
+
+
+def _same_path(first: Connection, second: Connection) -> bool:
+    """Relative paths stand below the working directory, as the engines take them."""
+    paths = [os.path.realpath(connection.uri.partition("://")[2].removeprefix("/")) for connection in (first, second)]
+    return paths[0] == paths[1]
 
 
 @contextmanager

@@ -159,11 +159,12 @@ class HookRun:
         config = self.planned.config
         if hook.type != SQL_TYPE:
             yield actions.provider_of(hook)
-        elif hook.connector is HookConnector.SOURCE:
-            with open_source(config.source.type, self.resolver.source_of(config)) as source:
+            return
+        lock = SinkLock(timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS, holder=f"hook {hook.id} of {config.process}")
+        if hook.connector is HookConnector.SOURCE:
+            with open_source(config.source.type, self.resolver.source_of(config), lock) as source:
                 yield SqlHookProvider(source=source.statements)
         else:
-            lock = SinkLock(timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS, holder=f"hook {hook.id} of {config.process}")
             with open_sink(config.sink.type, self.resolver.sink_of(config), lock) as sink:
                 yield SqlHookProvider(sink=sink.statements)
 

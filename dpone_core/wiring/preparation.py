@@ -22,7 +22,7 @@ from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_uri
+from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_one_engine, require_uri
 from dpone_core.wiring.hook_providers import hook_connections
 from dpone_core.wiring.planned import PlannedProcess
 
@@ -53,6 +53,7 @@ def prepare_process(
     for connector, connection in ((config.source.type, source), (config.sink.type, sink)):
         require_uri(connector, connection)
         require_extra(connector, connection)
+    require_one_engine((config.source.type, source), (config.sink.type, sink))
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
     require_tokens(config, invocation.token_values)

@@ -16,7 +16,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
-from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source
+from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_source_and_sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,8 @@ class SessionOpener:
             target=self._target_name(),
         )
         schema = self.config.sink.governance.state_schema
-        with (
-            open_source(self.config.source.type, self.source) as source,
-            open_sink(self.config.sink.type, self.sink, lock) as sink,
-        ):
+        sides = (self.config.source.type, self.source), (self.config.sink.type, self.sink)
+        with open_source_and_sink(*sides, lock) as (source, sink):
             control = sink.control
             keeps_cursor = self.config.state is StateType.SINK and control is not None
             yield LoadSessions(
