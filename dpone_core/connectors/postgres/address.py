@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
 
 from dpone_core.model.connection import Connection
 
@@ -23,7 +22,7 @@ SESSION_SETTINGS: Final = (
 def libpq_uri(connection: Connection) -> str:
     """TLS, timeout and other libpq parameters of the URI pass through; text always travels as UTF-8."""
     base, _, query = connection.uri.partition("?")
-    given = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "client_encoding"]
-    names = {name for name, _ in given}
-    added = [(name, value) for name, value in _DEFAULTS if name not in names]
-    return f"{base}?{urlencode([*given, *added, ('client_encoding', 'UTF8')])}"
+    given = [part for part in query.split("&") if part and not part.startswith("client_encoding=")]
+    names = {part.partition("=")[0] for part in given}
+    added = [f"{name}={value}" for name, value in _DEFAULTS if name not in names]
+    return f"{base}?{'&'.join([*given, *added, 'client_encoding=UTF8'])}"

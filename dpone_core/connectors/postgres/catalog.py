@@ -7,6 +7,7 @@ from typing import Final
 
 import psycopg
 from psycopg import pq
+from psycopg.pq.abc import PGresult
 
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
@@ -68,13 +69,7 @@ def relation_schema(database: Database, table: TableName) -> TableSchema | None:
 
 def prepared_query(database: Database, text: str) -> PreparedQuery:
     """`text` has its tokens as $1, $2, ...; it is parsed and planned, never run."""
-    connection = database.connection()
-    result = connection.pgconn.prepare(b"", text.encode())
-    if result.status == pq.ExecStatus.COMMAND_OK:
-        result = connection.pgconn.describe_prepared(b"")
-    if result.status != pq.ExecStatus.COMMAND_OK:
-        error = psycopg.errors.error_from_result(result)
-        raise database.error(error, "PostgreSQL refused the query of the source") from error
+    result = database.asked(lambda connection: _prepared(connection, text))
     fields = [((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i), True) for i in range(result.nfields)]
     if not fields:
         raise ConnectorError("the query of the source returns no columns", code="source_request_invalid")
@@ -83,6 +78,15 @@ def prepared_query(database: Database, text: str) -> PreparedQuery:
     return PreparedQuery(
         schema=_described(database, fields), parameter_types=tuple(native for _, _, _, _, native in names)
     )
+
+
+def _prepared(connection: psycopg.Connection, text: str) -> PGresult:
+    result = connection.pgconn.prepare(b"", text.encode())
+    if result.status == pq.ExecStatus.COMMAND_OK:
+        result = connection.pgconn.describe_prepared(b"")
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
+    return result
 
 
 def _described(database: Database, fields: list[tuple[str, int, int, bool]]) -> TableSchema:

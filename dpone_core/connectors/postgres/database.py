@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -16,6 +16,7 @@ from .address import SESSION_SETTINGS, libpq_uri
 from .errors import Side, connect_error, server_error
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Database:
@@ -53,16 +54,27 @@ class Database:
         return connection
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """All rows of a small query; parameters are $1, $2, ..."""
+        """All rows of a small query that changes nothing; parameters are $1, $2, ..."""
+        text = sql.encode()
+        return self.asked(lambda connection: psycopg.RawCursor(connection).execute(text, parameters or None).fetchall())
+
+    def asked(self, question: Callable[[psycopg.Connection], T]) -> T:
+        """The answer to a question that may be put twice: an idle connection may have been cut meanwhile."""
         connection = self.connection()
         try:
-            return psycopg.RawCursor(connection).execute(sql.encode(), parameters or None).fetchall()
+            try:
+                return question(connection)
+            except psycopg.Error:
+                if not connection.closed:
+                    raise
+                return question(self.connection())
         except psycopg.Error as error:
             raise self.error(error, "PostgreSQL did not answer a query") from error
 
     @contextmanager
     def snapshot(self, settings: Sequence[str] = ()) -> Iterator[psycopg.RawCursor[Row]]:
         """One REPEATABLE READ READ ONLY transaction; `settings` become dpone.p0, dpone.p1, ... within it."""
+        self.rows("SELECT 1")
         connection = self.connection()
         try:
             cursor = psycopg.RawCursor(connection)

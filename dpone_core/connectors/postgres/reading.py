@@ -57,16 +57,16 @@ def reading_expression(column: Column, quoted: str) -> str:
         case ColumnKind.DECIMAL:
             return f"{quoted}::text"
         case ColumnKind.DATE:
-            return f"CASE WHEN isfinite({quoted}) THEN {quoted} ELSE ({quoted}::text || '!')::date END"
+            return _guarded(quoted, f"isfinite({quoted})", "date")
         case ColumnKind.TIME:
-            return f"CASE WHEN {quoted} < '24:00' THEN {quoted} ELSE ({quoted}::text || '!')::time END"
+            return _guarded(quoted, f"{quoted} < '24:00'", "time")
         case ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
             name = "timestamp" if column.type.kind is ColumnKind.TIMESTAMP else "timestamptz"
-            return f"CASE WHEN {_in_range(quoted)} THEN {quoted} ELSE ({quoted}::text || '!')::{name} END"
+            return _guarded(quoted, _in_range(quoted), name)
         case ColumnKind.INT64 if column.type.native == "oid":
             return f"{quoted}::int8"
-        case ColumnKind.STRING if not is_plain_text(column):
-            return f"{quoted}::text"
+        case ColumnKind.STRING:
+            return comparable(column, quoted)
         case _:
             return quoted
 
@@ -88,7 +88,9 @@ def misfit_condition(column: Column, quoted: str) -> str | None:
 
 def comparable(column: Column, quoted: str) -> str:
     """What is counted as distinct: the text that is read, where PostgreSQL would call different texts equal."""
-    return f"{quoted}::text" if column.type.kind is ColumnKind.STRING and not is_plain_text(column) else quoted
+    if column.type.kind is not ColumnKind.STRING or is_plain_text(column):
+        return quoted
+    return f"abbrev({quoted})" if column.type.native == "inet" else f"{quoted}::text"
 
 
 def is_plain_text(column: Column) -> bool:
@@ -112,6 +114,11 @@ def decoded(column: Column, values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(
         pa.decimal128(precision, scale), len(wide), wide.buffers(), null_count=wide.null_count, offset=wide.offset
     )
+
+
+def _guarded(quoted: str, condition: str, type_name: str) -> str:
+    """No date or time type takes a text that ends in words, so any other value than NULL stops the query."""
+    return f"CASE WHEN {condition} THEN {quoted} ELSE ({quoted}::text || ' has no exact form')::{type_name} END"
 
 
 def _in_range(quoted: str) -> str:

@@ -19,12 +19,13 @@ from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
 from .database import Database
-from .errors import SOURCE, connect_error, server_error
+from .errors import SOURCE, connect_error, server_error, sqlstate_of
 from .reading import decoded, misfit_condition, reading_expression
 from .selection import Selection
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 _BATCH_SIZE: Final = "adbc.postgresql.batch_size_hint_bytes"
+_USE_COPY: Final = "adbc.postgresql.use_copy"
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
 _SAVEPOINT: Final = "SAVEPOINT dpone_read"
@@ -120,21 +121,31 @@ class PostgresStream:
 
     def _explained(self, connection: adbc.Connection, error: Exception) -> ETLExecutionError:
         """In the snapshot of the stopped query; a session that cannot go back to it is gone."""
+        told = server_error(error, _STOPPED, code=SOURCE.refused, unreachable=SOURCE.unreachable)
         try:
             _rows(connection, f"ROLLBACK TO {_SAVEPOINT}")
-            found = self._misfits(connection)
-        except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError; the first error is the one to tell
+        except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
             if isinstance(error, ETLExecutionError):
-                return error
-            return server_error(error, _STOPPED, code=SOURCE.unreachable, unreachable=SOURCE.unreachable)
-        if found:
-            listed = "; ".join(f"column {name!r}: {count} values have no {kind}" for name, kind, count in found)
-            return ConnectorError(listed, code=_OUT_OF_RANGE, fix="correct the rows, or turn them to NULL in a query")
+                return told
+            return ConnectorError(f"{_STOPPED}: the connection was lost", code=SOURCE.unreachable)
         if "statement timeout" in str(error):
             return ConnectorError(
                 f"{_STOPPED}: it reached its statement timeout", code=SOURCE.refused, fix="raise statement_timeout"
             )
-        return server_error(error, _STOPPED, code=SOURCE.refused, unreachable=SOURCE.unreachable)
+        if sqlstate_of(error) is not None:
+            return told
+        try:
+            found = self._misfits(connection)
+        except Exception as again:  # noqa: BLE001 - asked without COPY, PostgreSQL's answer has its SQLSTATE
+            return (
+                told
+                if isinstance(error, ETLExecutionError)
+                else server_error(again, _STOPPED, code=SOURCE.refused, unreachable=SOURCE.unreachable)
+            )
+        if not found:
+            return told
+        listed = "; ".join(f"column {name!r}: {count} values have no {kind}" for name, kind, count in found)
+        return ConnectorError(listed, code=_OUT_OF_RANGE, fix="correct the rows, or turn them to NULL in a query")
 
     def _misfits(self, connection: adbc.Connection) -> list[tuple[str, str, int]]:
         conditions = {
@@ -152,6 +163,6 @@ class PostgresStream:
 
 
 def _rows(connection: adbc.Connection, sql: str, parameters: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
-    with closing(connection.cursor()) as cursor:
+    with closing(connection.cursor(adbc_stmt_kwargs={_USE_COPY: "false"})) as cursor:
         cursor.execute(sql, parameters or None)
         return list(cursor.fetchall()) if cursor.description else []
