@@ -1,0 +1,101 @@
+"""Hook scripts on MySQL: the server itself finds the statements, so that bodies of procedures stay whole."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any, Final
+
+import pymysql
+from pymysql.constants import CLIENT, SERVER_STATUS
+from pymysql.cursors import SSCursor
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.sql import bind_tokens
+from dpone_core.ports.statements import StatementAnswer, StatementScript
+
+from .address import Address
+from .session import connect
+from .text import text_literal
+
+_FETCHED_ROWS: Final = 1_000
+
+
+class MySqlStatements:
+    """A connection per script. DDL commits by itself on MySQL: without autocommit such a script is an error after
+    the fact, because what it did cannot be rolled back."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def execute(self, script: StatementScript) -> int:
+        """The number of answers: one per statement, a procedure's result sets counted too."""
+        text = _bound(script)
+        try:
+            with closing(connect(self._address, client_flag=CLIENT.MULTI_STATEMENTS, cursor=SSCursor)) as connection:
+                if not script.autocommit:
+                    connection.begin()
+                answers = _drained(connection, text)
+                _require_same_transaction(connection, autocommit=script.autocommit)
+                if not script.autocommit:
+                    connection.commit()
+        except Exception as error:
+            raise _refused(error, "MySQL refused a statement of the script") from error
+        return answers
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        """In a read-only transaction; the server takes one statement only."""
+        text = _bound(script)
+        try:
+            with closing(connect(self._address, cursor=SSCursor)) as connection, connection.cursor() as cursor:
+                cursor.execute("START TRANSACTION READ ONLY")
+                cursor.execute(text)
+                columns = len(cursor.description or ())
+                rows = tuple(cursor.fetchmany(2)) if columns else ()
+                _drain(cursor)
+        except Exception as error:
+            raise _refused(error, "MySQL refused the statement") from error
+        return StatementAnswer(columns=columns, rows=rows)
+
+
+def _bound(script: StatementScript) -> str:
+    values = iter(bind_tokens(script.sql, script.token_values, lambda _: "").parameters)
+    return bind_tokens(script.sql, script.token_values, lambda _: text_literal(next(values))).text
+
+
+def _drained(connection: pymysql.Connection[Any], text: str) -> int:
+    answers = 1
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        while True:
+            _drain_one(cursor)
+            if not cursor.nextset():
+                return answers
+            answers += 1
+
+
+def _drain(cursor: SSCursor) -> None:
+    _drain_one(cursor)
+    while cursor.nextset():
+        _drain_one(cursor)
+
+
+def _drain_one(cursor: SSCursor) -> None:
+    while cursor.description and cursor.fetchmany(_FETCHED_ROWS):
+        pass
+
+
+def _require_same_transaction(connection: pymysql.Connection[Any], *, autocommit: bool) -> None:
+    status = connection.server_status
+    in_transaction = bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+    still_automatic = bool(status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT)
+    if in_transaction is autocommit or not still_automatic:
+        raise ConnectorError(
+            "the script left a transaction open, or ended the one it runs in",
+            code="hook_transaction_state_changed",
+            fix="end every transaction the script begins; without autocommit, use no DDL and neither begin nor end one",
+        )
+
+
+def _refused(error: Exception, message: str) -> ETLExecutionError:
+    return foreign_error(error, message, "statement_failed")
