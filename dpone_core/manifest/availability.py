@@ -20,6 +20,7 @@ SOURCE_TYPES: Final = frozenset(
     {
         ConnectorType.SQLITE,
         ConnectorType.POSTGRES,
+        ConnectorType.MYSQL,
         ConnectorType.FILES,
         ConnectorType.DUCKDB,
         ConnectorType.CLICKHOUSE,
