@@ -21,6 +21,7 @@ from dpone_core.ports.session import SinkPorts, SourcePorts
 CONNECTORS: Final = (
     ConnectorType.SQLITE,
     ConnectorType.POSTGRES,
+    ConnectorType.MYSQL,
     ConnectorType.FILES,
     ConnectorType.CLICKHOUSE,
     ConnectorType.DUCKDB,
