@@ -48,7 +48,7 @@ class MySqlStatements:
         text = _bound(script)
         try:
             with closing(connect(self._address, cursor=SSCursor)) as connection, connection.cursor() as cursor:
-                cursor.execute("START TRANSACTION READ ONLY")
+                cursor.execute("SET SESSION TRANSACTION READ ONLY")
                 cursor.execute(text)
                 columns = len(cursor.description or ())
                 rows = tuple(cursor.fetchmany(2)) if columns else ()
