@@ -10,7 +10,8 @@ from dpone_core.model.lineage import lineage_schema
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
-from dpone_core.model.vocabulary import Side
+from dpone_core.model.vocabulary import Side, StrategyMode
+from dpone_core.planning.cursor_value import earlier, refuse_undated_lookback
 from dpone_core.planning.target_schema import TargetSchemaDecision, decide_target_schema
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SinkPorts, SourcePorts
@@ -27,13 +28,14 @@ class SourceRefusedError(ETLExecutionError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
     """`next_cursor` becomes the saved cursor after success; None while no row has a cursor value. `seen` is the one
-    that this load read."""
+    that this load read. `repeatable`: a row that the next load reads again does no harm."""
 
     request: ExtractRequest
     schema: TableSchema
     target: TargetSchemaDecision
     next_cursor: str | None
     seen: SavedCursor | None
+    repeatable: bool = False
 
 
 def prepare_extraction(
@@ -54,21 +56,41 @@ def prepare_extraction(
         _refuse_bad_cursor(column, schema, request, source, saved)
         lower = saved.value if saved is not None else None
         news = replace(request, window=CursorWindow(column=column, lower=lower))
-        next_cursor = source.source.cursor_maximum(news, column)  # never below what is saved
-        request = replace(
-            request,
-            window=CursorWindow(column=column, lower=lower, upper=next_cursor if next_cursor is not None else lower),
-        )
-        next_cursor = next_cursor if next_cursor is not None else lower
+        newest = source.source.cursor_maximum(news, column)  # never below what is saved
+        next_cursor = newest if newest is not None else lower
+        request = replace(request, window=_window(config, schema, lower, next_cursor))
     target = decide_target_schema(
         schema,
         lineage_schema(plan.target.lineage_columns),
         sink.target.describe_target(plan.target.table),
         plan.target.strategy,
         plan.target.schema_evolution,
+        plan.target.unique_key,
     )
     _refuse_unknown_keys(config, schema)
-    return Extraction(request=request, schema=schema, target=target, next_cursor=next_cursor, seen=saved)
+    return Extraction(
+        request=request,
+        schema=schema,
+        target=target,
+        next_cursor=next_cursor,
+        seen=saved,
+        repeatable=plan.target.strategy is StrategyMode.INCREMENTAL_MERGE,
+    )
+
+
+def _window(config: LoadConfig, schema: TableSchema, saved: str | None, newest: str | None) -> CursorWindow:
+    """What to read: an append must read every row once, so the newest value waits; a merge reads a row again without
+    harm, so it takes the newest rows and those that came late within the lookback."""
+    assert config.source.incremental is not None
+    column, lookback = config.source.incremental.cursor_column, config.source.incremental.lookback
+    if config.sink.strategy.mode is not StrategyMode.INCREMENTAL_MERGE:
+        return CursorWindow(column=column, lower=saved, upper=newest)
+    found = schema.find(column)
+    if not lookback or found is None:
+        return CursorWindow(column=column, lower=saved)
+    refuse_undated_lookback(column, found.type.kind)
+    lower = earlier(saved, found.type.kind, lookback) if saved is not None else None
+    return CursorWindow(column=column, lower=lower)
 
 
 def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> ExtractRequest:
@@ -104,9 +126,9 @@ def refuse_unloadable(schema: TableSchema) -> None:
 
 
 def refuse_unwindowed_rows(extraction: Extraction, rows: int) -> None:
-    """A source seen empty has no window to read; rows that came since would be loaded now and again next time."""
+    """A source seen empty has no window to read; rows that came since would be appended now and again next time."""
     window = extraction.request.window
-    if window is not None and window.upper is None and rows:
+    if window is not None and window.upper is None and rows and not extraction.repeatable:
         raise SourceRefusedError(
             f"the source was empty when the load began and {rows} rows have come since",
             fix="run again",
@@ -114,7 +136,9 @@ def refuse_unwindowed_rows(extraction: Extraction, rows: int) -> None:
 
 
 def _refuse_unknown_keys(config: LoadConfig, schema: TableSchema) -> None:
-    for name in (*config.sink.strategy.unique_key, *config.sink.physical_design.order_by):
+    partition = config.sink.physical_design.partition_by
+    parts = (partition.column,) if partition is not None else ()
+    for name in (*config.sink.strategy.unique_key, *config.sink.physical_design.order_by, *parts):
         if schema.find(name) is None:
             raise SourceRefusedError(f"key column '{name}' is not in the source", code="key_column_unknown")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import pyarrow as pa
 
@@ -26,6 +27,8 @@ from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.receipt import QualityGateReceipt
+
+_OPERATION: Final = {StrategyMode.INCREMENTAL_APPEND: "insert", StrategyMode.INCREMENTAL_MERGE: "upsert"}
 
 
 def stage_request(context: LoadContext, payload: ExtractedPayload) -> StageRequest:
@@ -52,7 +55,7 @@ def lineage_columns(context: LoadContext) -> LineageColumns:
         lineage.LOAD_ID: str(context.identity.load_id),
         lineage.LOADED_AT: now,
         lineage.EXTRACTED_AT: now,
-        lineage.OPERATION: "insert" if target.strategy is StrategyMode.INCREMENTAL_APPEND else "snapshot",
+        lineage.OPERATION: _OPERATION.get(target.strategy, "snapshot"),
         lineage.META: "{}",
     }
     table = config.source.table

@@ -13,7 +13,7 @@ from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.validate import Finding, Path
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
+from dpone_core.model.vocabulary import HookKind, StateType
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
 SOURCE_TYPES: Final = frozenset(
@@ -28,7 +28,6 @@ SOURCE_TYPES: Final = frozenset(
 )
 SOURCE_FORMATS: Final = frozenset({"parquet"})
 SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.FILES})
-STRATEGIES: Final = frozenset({StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND})
 HOOK_TYPES: Final = frozenset(HookType)
 HOOK_KINDS: Final = frozenset(HookKind)
 
@@ -62,19 +61,15 @@ def _source_format(process: ProcessSection) -> Iterator[Path]:
         yield ("source", "options", "format")
 
 
-def _partitioning(process: ProcessSection) -> Iterator[Path]:
-    if process.source.options.partitioning is not None:
-        yield ("source", "options", "partitioning")
+def _mapped_partitions(process: ProcessSection) -> Iterator[Path]:
+    asked = process.source.options.partitioning
+    if asked is not None and asked.airflow == "mapped":
+        yield ("source", "options", "partitioning", "airflow")
 
 
 def _sink_type(process: ProcessSection) -> Iterator[Path]:
     if process.sink.type not in SINK_TYPES:
         yield ("sink", "type")
-
-
-def _strategy(process: ProcessSection) -> Iterator[Path]:
-    if process.sink.strategy.mode not in STRATEGIES:
-        yield ("sink", "strategy", "mode")
 
 
 def _normalization(process: ProcessSection) -> Iterator[Path]:
@@ -91,9 +86,8 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 GAPS: Final = (
     Gap(what="this source type", instead=f"use one of: {', '.join(sorted(SOURCE_TYPES))}", asked=_source_type),
     Gap(what="this file format", instead="use parquet", asked=_source_format),
-    Gap(what="native transfer (partitioning)", instead="remove it; one reader is used", asked=_partitioning),
+    Gap(what="a mapped Airflow task per range", instead="use inline", asked=_mapped_partitions),
     Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),
-    Gap(what="this strategy", instead="use full_refresh or incremental_append", asked=_strategy),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

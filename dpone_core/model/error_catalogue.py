@@ -337,7 +337,12 @@ _GITOPS = _entries(
         "Deploy the reviewed bundle, or pack, review and compile again.",
     ),
     ("DPONE_PLATFORM_NOT_FOUND", "The platform file cannot be read.", "Check the path."),
-    ("DPONE_PLATFORM_INVALID", "The platform settings of a DAG file are malformed.", "Correct the key named."),
+    ("DPONE_PLATFORM_INVALID", "The platform settings are malformed.", "Correct the key named."),
+    (
+        "DPONE_PLATFORM_VOLUME_REQUIRED",
+        "State, evidence or a target is a file that would die with its pod.",
+        "Mount a volume over the path in the platform file.",
+    ),
     (
         "DPONE_PLATFORM_CONNECTION_UNMAPPED",
         "A connection reference has no secret in the platform file.",
@@ -456,6 +461,11 @@ _SOURCE = _entries(
     ("cursor_nullable", "The cursor column may be NULL and that cannot be checked.", "Filter NULLs in the query."),
     ("cursor_has_nulls", "The cursor column holds NULLs.", "Fill them; such rows would never be read."),
     ("cursor_null_count_unavailable", "The source did not count NULL cursor values.", "Check the source."),
+    (
+        "cursor_lookback_unsupported",
+        "A lookback is a duration, and the cursor is no date or time.",
+        "Remove lookback, or choose a date or timestamp column as cursor.",
+    ),
     ("cursor_value_invalid", "A cursor value is not of the column's type.", "Correct the column, or the saved cursor."),
 )
 

@@ -76,6 +76,15 @@ def delivery_semantics(plan: LoadPlan) -> dict[str, str]:
             "; rows with saved <= cursor < newest value seen at the start: the newest cursor value waits for the next "
             "run, so ties and late equals are neither lost nor loaded twice; a later smaller cursor is not seen"
         )
+    if plan.target.strategy is StrategyMode.INCREMENTAL_MERGE and plan.source.incremental is not None:
+        lookback = plan.source.incremental.lookback
+        first = f"saved - {lookback}" if lookback else "saved"
+        text += (
+            f"; rows with cursor >= {first} are read, some of them again, and upserted by key, so ties and late rows "
+            "from there on are neither lost nor doubled; a later smaller cursor and deleted rows are not seen"
+        )
+    if plan.target.strategy is StrategyMode.PARTITION_REPLACE:
+        text += "; partitions that no row of the load lies in stay as they are"
     return {"semantics": text, "retry_after_unknown_commit": finaliser.retry_after_unknown.value}
 
 

@@ -6,7 +6,7 @@ the source except that a wider existing column stays as wide as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dpone_core.errors import ETLExecutionError
@@ -78,9 +78,15 @@ def decide_target_schema(
     existing: TableSchema | None,
     strategy: StrategyMode,
     evolution: SchemaEvolution,
+    unique_key: tuple[str, ...] = (),
 ) -> TargetSchemaDecision:
-    """`arriving` is the source's schema. Raises TargetSchemaDiffersError before anything is mutated."""
+    """`arriving` is the source's schema. Raises TargetSchemaDiffersError before anything is mutated.
+
+    A merge refuses NULL in its key, so a key column is one without NULLs, whatever the source says of it (C01).
+    """
     empty = TableSchema(columns=())
+    if strategy is StrategyMode.INCREMENTAL_MERGE:
+        arriving = _without_nulls(arriving, unique_key)
     if existing is None:
         return TargetSchemaDecision(payload=arriving, added=empty, created=True)
     if strategy is StrategyMode.FULL_REFRESH:
@@ -104,6 +110,12 @@ def decide_target_schema(
         added=TableSchema(columns=tuple(Column(name=c.name, type=c.type, nullable=True) for c in missing)),
         created=False,
         target_only=tuple(column.name for column in target_only),
+    )
+
+
+def _without_nulls(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
+    return TableSchema(
+        columns=tuple(replace(column, nullable=False) if column.name in names else column for column in schema.columns)
     )
 
 

@@ -24,17 +24,10 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
 ASKED = [
     ("source.type", {"source__type": "mssql"}),
     ("source.type", {"source__type": "mysql"}),
-    ("source.type", {"source__type": "clickhouse"}),
-    ("source.type", {"source__type": "duckdb"}),
     ("source.options.format", {"source": FILES}),
     ("source.options.partitioning", {"source__options": {"partitioning": {"column": "id", "num_partitions": 2}}}),
     ("sink.type", {"sink__type": "postgres"}),
     ("sink.type", {"sink__type": "mssql"}),
-    ("sink.strategy.mode", {"sink__strategy__mode": "partition_replace"}),
-    (
-        "sink.strategy.mode",
-        APPEND | {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}, "state": {"type": "sink"}},
-    ),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
 ]
@@ -65,6 +58,11 @@ def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:
         {"source": {"type": "files", "options": {"path": "*.parquet", "format": "parquet"}}},
         {"sink__type": "duckdb"},
         APPEND | {"state": {"type": "sink"}},
+        APPEND | {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}, "state": {"type": "sink"}},
+        {
+            "sink__strategy__mode": "partition_replace",
+            "sink__options": {"physical_design": {"partition_by": {"column": "day"}}},
+        },
         {"sink__options": {"normalization": {"enabled": False}}},
         {"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}},
         {"sink__type": "files"},
