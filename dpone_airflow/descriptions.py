@@ -51,12 +51,17 @@ def gate_document(spec: RunSpec) -> str:
     return (
         f"Passes only if every step of **{spec.process}** succeeded in this DAG run "
         "and left its own verified receipt.\n\n"
-        "A failure names the first cause; the verdict is the XCom `return_value`."
+        "After a failure:\n\n"
+        "- the log names the first cause, what is true of the target and what to do\n"
+        "- the XCom `return_value` is the verdict; the link *dpone evidence* opens the load's report"
     )
 
 
 def report_url(base_url: str, evidence_path: object) -> str:
-    """`base_url`/`evidence_path`; empty unless the base is http(s) and the path stays below it."""
+    """The page beside the run.json at `evidence_path`, below `base_url`; empty unless both are sound.
+
+    The base is http(s) without user info and the path stays below it.
+    """
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
         return ""
@@ -64,7 +69,10 @@ def report_url(base_url: str, evidence_path: object) -> str:
         return ""
     if ".." in evidence_path.split("/"):
         return ""
-    return f"{base_url.rstrip('/')}/{quote(evidence_path)}"
+    directory, _, record = evidence_path.rpartition("/")
+    if record != "run.json":
+        return ""
+    return f"{base_url.rstrip('/')}/{quote(f'{directory}/report.html'.lstrip('/'))}"
 
 
 def _kind(step: RunSpecStep) -> str:

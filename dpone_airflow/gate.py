@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from airflow.providers.common.compat.sdk import XCOM_RETURN_KEY, AirflowFailException, BaseOperator
 
+from dpone_airflow.links import LoadReportLink
 from dpone_airflow.outcome import STEP_END_KEY, StepContract, StepObservation, Verdict, judge
 from dpone_core.contracts.receipt_verification import RECEIPT_REQUIRED
 
@@ -26,6 +27,7 @@ class DponeOutcomeGateOperator(BaseOperator):
 
     template_fields = ("run_spec_ref",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"run_spec_ref": "json"}
+    operator_extra_links = (LoadReportLink(),)
     custom_operator_name = "dpone gate"
 
     def __init__(self, *, steps: Mapping[str, StepContract], run_spec_ref: Mapping[str, str], **kwargs: Any) -> None:
@@ -92,7 +94,7 @@ def _failure_message(verdict: Verdict) -> str:
     primary = verdict.primary
     if primary is None:
         return "dpone gate: the run cannot be judged"
-    message = f"{primary.code}: step {primary.step_id}: {primary.reason}"
+    message = f"{primary.code}: step {primary.step_id}: {primary.reason}; {verdict.advice}"
     if primary.also:
         message += f" (also: {', '.join(primary.also)})"
     if primary.code == RECEIPT_REQUIRED:

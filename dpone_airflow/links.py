@@ -1,4 +1,4 @@
-"""The extra link from a task to its load report: `[dpone] evidence_base_url` + the receipt's evidence path.
+"""The extra link from a task to its load report: below `[dpone] evidence_base_url`, beside the receipt's run.json.
 
 A link is a convenience: whatever goes wrong it is the empty text, never an error. Source: design 12, kpo.md 4.5.
 """
@@ -13,7 +13,7 @@ from dpone_airflow.descriptions import report_url
 
 
 class LoadReportLink(BaseOperatorLink):
-    """Button "dpone evidence" of a step that left evidence."""
+    """Button "dpone evidence" of a step that left evidence, and of the gate that judged it."""
 
     name = "dpone evidence"
 

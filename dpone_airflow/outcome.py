@@ -185,6 +185,7 @@ class Verdict:
             "load_id": load.load_id if load else None,
             "final_rows": load.final_rows if load else None,
             "evidence_path": load.evidence_path if load else None,
+            "advice": self.advice,
         }
 
     @property
@@ -201,16 +202,47 @@ class Verdict:
             return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION.value
         return found.value
 
+    @property
+    def advice(self) -> str:
+        """One sentence for the person who has to decide, in the words of the Airflow UI."""
+        primary = self.primary
+        if self.passed or primary is None:
+            return "nothing is left to do"
+        if self.load is not None and self.load.status is StepStatus.SUCCEEDED:
+            if primary.receipt is self.load:
+                return "the load is committed: compare the evidence, mark its task as success, then clear the gate"
+            return f"the load is committed: correct and clear {primary.step_id} and the gate, never the load's task"
+        found = self.retry_classification
+        return next(text for known, text in _ADVICE.items() if known == found)
+
     def summary(self) -> tuple[str, ...]:
-        """Lines for the task log: one headline, one line per step."""
+        """Lines for the task log: one headline, what is true and what to do, one line per step."""
         headline = f"dpone gate {'PASSED' if self.passed else 'FAILED'}: process {self.process}, run {self.dag_run_id}"
         lines = [headline]
         if self.primary is not None:
             lines.append(f"primary cause: step {self.primary.step_id}: {self.primary.code}: {self.primary.reason}")
+        lines.append(f"target: {_effect(self.load) if self.load else 'no receipt of the load tells'}")
+        lines.append(f"what to do: {self.advice}")
         for step in self.steps:
             also = f" (also: {', '.join(step.also)})" if step.also else ""
             lines.append(f"  {step.step_id}: {step.code or 'passed'}, task {step.task_state}, {step.reason}{also}")
         return tuple(lines)
+
+
+_ADVICE: Final = {
+    RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
+        "correct the cause, then clear the failed task and the gate; a retry repeats nothing in the target"
+    ),
+    RetryClassification.RETRY_VIA_NATIVE_RESUME: (
+        "clear the failed task and the gate; a retry resumes without touching the target"
+    ),
+    RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: (
+        "a retry may write this load a second time: repair or deduplicate the target before any task is cleared"
+    ),
+    RetryClassification.OPERATOR_VERIFICATION_REQUIRED: (
+        "clear no task before a person has compared target and evidence"
+    ),
+}
 
 
 def judge(observations: tuple[StepObservation, ...]) -> Verdict:

@@ -20,8 +20,8 @@ def get_provider_info():  # type: ignore[no-untyped-def]
                 "description": "Settings of the dpone provider.",
                 "options": {
                     "evidence_base_url": {
-                        "description": "Base URL under which evidence directories are published; the load report "
-                        "link is this URL and the receipt's evidence path. Empty: no link.",
+                        "description": "Base URL under which the evidence directory is published; the load report link "
+                        "leads to report.html below it. Empty: no link.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "https://evidence.example/dpone",

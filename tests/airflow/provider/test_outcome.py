@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dpone_airflow.descriptions import report_url
 from dpone_airflow.outcome import (
     RetryDecision,
     StepContract,
@@ -21,7 +22,14 @@ from dpone_airflow.outcome import (
 )
 from dpone_core.contracts.run_spec import parse_run_spec
 from dpone_core.contracts.step_receipt import StepReceipt, seal
-from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, WithoutReceipt
+from dpone_core.model.vocabulary import (
+    RetryClassification,
+    SourceState,
+    StepKind,
+    StepStatus,
+    TargetState,
+    WithoutReceipt,
+)
 from tests.spec.contracts.documents import (
     VERSION,
     failed,
@@ -162,6 +170,44 @@ def test_the_verdict_is_small_and_its_summary_names_every_step() -> None:
     assert all(contract.step_id in text for contract in (VERIFY, HOOK, LOAD))
     assert "primary cause: step dpone_run_flights: DPONE_RECEIPT_REQUIRED" in text
     assert "primary cause" not in "\n".join(verdict().summary())
+
+
+@pytest.mark.parametrize(
+    ("classification", "target_state", "says"),
+    [
+        ("retry_before_target_mutation", TargetState.NOT_MUTATED, "clear the failed task and the gate"),
+        ("retry_via_native_resume", TargetState.MUTATION_RETURNED_SUCCESS, "resumes without touching the target"),
+        ("retry_may_repeat_target_mutation", TargetState.MUTATION_RETURNED_SUCCESS, "a second time"),
+        ("operator_verification_required", TargetState.UNKNOWN, "clear no task before a person has compared"),
+    ],
+)
+def test_the_summary_says_what_is_true_of_the_target_and_what_to_do(
+    classification: str, target_state: TargetState, says: str
+) -> None:
+    result = failed(retry_classification=RetryClassification(classification), target_state=target_state)
+    judged = verdict(load={"received": own(LOAD, result).wire(), "task_state": "failed"})
+    lines = judged.summary()
+    assert lines[0].startswith("dpone gate FAILED: process flights")
+    assert says in judged.advice and f"what to do: {judged.advice}" in lines
+    assert any(line.startswith("target: ") for line in lines) and judged.mapping()["advice"] == judged.advice
+
+
+def test_behind_a_committed_load_the_advice_never_clears_the_load() -> None:
+    assert verdict().advice == "nothing is left to do"
+    behind = verdict(hook={"received": own(HOOK, failed(target_state=None, source_state=None)).wire()})
+    assert behind.advice.endswith("never the load's task") and "pre_hook_refresh_mart" in behind.advice
+    assert "mark its task as success" in verdict(load={"task_state": "failed"}).advice
+
+
+def test_the_report_link_leads_to_the_page_beside_the_record_or_nowhere() -> None:
+    path = "runs/flights/r1/01KB/run.json"
+    assert report_url("http://e/base/", path) == "http://e/base/runs/flights/r1/01KB/report.html"
+    assert report_url("http://e", "runs/a b#c/run.json") == "http://e/runs/a%20b%23c/report.html"
+    for base, evidence in (
+        *(("", path), ("ftp://e", path), ("http://u:p@e", path), ("javascript:alert(1)", path)),
+        *(("http://e", None), ("http://e", "/run.json"), ("http://e", "../run.json"), ("http://e", "runs/x.txt")),
+    ):
+        assert report_url(base, evidence) == "", (base, evidence)
 
 
 def end(result: Any = None, **changes: Any) -> StepEnd:

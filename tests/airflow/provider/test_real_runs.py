@@ -192,7 +192,8 @@ def test_only_receipts_verdicts_and_small_marks_enter_xcom(runs: Runs) -> None:
 
 def test_the_link_leads_to_the_evidence(runs: Runs) -> None:
     assert (
-        runs.task("ok")["xcom"]["_link_LoadReportLink"] == "https://evidence.example/dpone/runs/flights/run-1/run.json"
+        runs.task("ok")["xcom"]["_link_LoadReportLink"]
+        == "https://evidence.example/dpone/runs/flights/run-1/report.html"
     )
     assert runs.task("no_receipt")["xcom"]["_link_LoadReportLink"] == ""
 
