@@ -38,6 +38,7 @@ class SourceTraits:
     statements: bool
     incremental: bool
     formats: tuple[str, ...] = ()
+    key_ranges: bool = False
     engine: EngineScope | None = None
 
 
@@ -58,16 +59,18 @@ class Finaliser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTraits:
-    """`identifier_limit_bytes` bounds staging names; `memory_limit_bytes` is set on every session and shown by plan."""
+    """`identifier_limit_bytes` bounds staging names; `memory_limit_bytes` is set on every session and shown by plan,
+    None for an engine that runs elsewhere."""
 
     load_path: LoadPath
     finalisers: tuple[Finaliser, ...]
     metric_probe: bool
     control_tables: bool
     identifier_limit_bytes: int
-    memory_limit_bytes: int
+    memory_limit_bytes: int | None
     default_schema: str
     statements: bool = True
+    key_ranges: bool = False
 
     def finaliser_for(self, strategy: StrategyMode) -> Finaliser | None:
         return next((finaliser for finaliser in self.finalisers if finaliser.strategy is strategy), None)

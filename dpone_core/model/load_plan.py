@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpone_core.model.connector import ConnectorType, Finaliser
 from dpone_core.model.decision import RuntimeDecision
 from dpone_core.model.hook import HookDefinition
-from dpone_core.model.load_config import IncrementalConfig, PhysicalDesign, TableName
+from dpone_core.model.load_config import IncrementalConfig, PartitioningConfig, PhysicalDesign, TableName
 from dpone_core.model.vocabulary import (
     FinalizationPhase,
     LoadPath,
@@ -28,6 +28,7 @@ class SourcePlan:
     reader: str
     has_metric_probe: bool
     incremental: IncrementalConfig | None
+    partitioning: PartitioningConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class TargetPlan:
     schema_evolution: SchemaEvolution
     lineage_columns: tuple[str, ...]
     has_metric_probe: bool
-    memory_limit_bytes: int
+    memory_limit_bytes: int | None
     allow_empty: bool = False
 
 

@@ -234,13 +234,15 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert sink.rows(table) == [row]
 
     def test_a_long_target_name_is_no_obstacle(self, sink: OpenSink) -> None:
-        table = fresh_table("n" * 195)
+        traits = sink.descriptor.sink
+        assert traits is not None
+        longest = traits.identifier_limit_bytes - len("_1234")
+        table = fresh_table("n" * longest)
         for strategy in (StrategyMode.FULL_REFRESH, APPEND):
             sink.load(stage_request(table, str(strategy), strategy=strategy), orders(1))
         assert sink.ids(table) == [1, 1]
-        traits = sink.descriptor.sink
-        if traits is not None and traits.finaliser_for(MERGE) is not None:
-            merged = fresh_table("m" * 195)
+        if traits.finaliser_for(MERGE) is not None:
+            merged = fresh_table("m" * longest)
             for load in ("L1", "L2"):
                 sink.load(strategy_request(sink, merged, MERGE, load), orders(1))
             assert sink.ids(merged) == [1]
