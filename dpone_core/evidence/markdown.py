@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpone_core.evidence.outcome import LoadOutcome, RunReport
+from dpone_core.evidence.outcome import EarlierAttempt, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
 from dpone_core.model.load_plan import LoadPlan
 
@@ -18,6 +18,7 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
         f"- manifest: `{facts.manifest}`",
         f"- run id: `{facts.run_id}`",
         f"- attempts: {report.attempts} of {facts.max_attempts}",
+        *(_earlier(attempt) for attempt in report.earlier),
     ]
     if report.refusal is not None:
         return "\n".join([*lines, "", f"Refused before execution: {report.refusal.line}", ""])
@@ -38,6 +39,14 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
     lines += _gates(outcome) + _acceptance(outcome)
     lines += ["", "## Steps", "", *_table(("step", "status", "seconds", "rows/s"), _steps(outcome)), ""]
     return "\n".join(lines)
+
+
+def _earlier(attempt: EarlierAttempt) -> str:
+    told = attempt.as_json()
+    return (
+        f"  - attempt {told['attempt']}: `{told['error_code']}` ({told['failure_boundary']}), "
+        f"evidence `{told['evidence_path']}`"
+    )
 
 
 def _rows(outcome: LoadOutcome) -> list[tuple[str, str]]:

@@ -93,6 +93,27 @@ class LoadOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierAttempt:
+    """A failed attempt of this run before its last one; its own run.json stays where it was published."""
+
+    number: int
+    outcome: LoadOutcome
+    evidence_path: str
+    evidence_sha256: str
+
+    def as_json(self) -> dict[str, object]:
+        failure, boundary = self.outcome.failure, self.outcome.boundary
+        return {
+            "attempt": self.number,
+            "load_id": self.outcome.identity.load_id,
+            "error_code": None if failure is None else failure.code,
+            "failure_boundary": None if boundary is None else boundary.value,
+            "evidence_path": self.evidence_path,
+            "evidence_sha256": self.evidence_sha256,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """What a report says besides its outcome. `manifest` is relative or a basename, never absolute."""
 
@@ -106,13 +127,14 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run of one process. `outcome` is None when it was refused before anything executed."""
+    """One run of one process. `outcome` is its last attempt's, None when it was refused before anything executed."""
 
     facts: RunFacts
     outcome: LoadOutcome | None
     refusal: FailureFacts | None = None
     problems: tuple[dict[str, object], ...] = ()
     attempts: int = 0
+    earlier: tuple[EarlierAttempt, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -133,7 +155,7 @@ class RunReport:
             "selector": self.facts.selector,
             "run_id": self.facts.run_id,
             "passed": self.passed,
-            "result": self._refused() if self.outcome is None else _result(self.outcome),
+            "result": self._refused() if self.outcome is None else _result(self.outcome, self.earlier),
             "attempts": self.attempts,
             "max_attempts": self.facts.max_attempts,
             "retry_backoff_seconds": self.facts.retry_backoff_seconds,
@@ -210,7 +232,7 @@ def problems_of(error: BaseException) -> tuple[dict[str, object], ...]:
     )
 
 
-def _result(outcome: LoadOutcome) -> dict[str, object]:
+def _result(outcome: LoadOutcome, earlier: tuple[EarlierAttempt, ...]) -> dict[str, object]:
     result = outcome.result
     document: dict[str, object] = {
         "status": "success" if outcome.passed else "error",
@@ -228,7 +250,7 @@ def _result(outcome: LoadOutcome) -> dict[str, object]:
         if outcome.quality_gates is not None:
             document["quality_gates"] = dict(outcome.quality_gates)
         document["failure_context"] = outcome.failure_context()
-    document["details"] = _details(outcome)
+    document["details"] = _details(outcome) | {"earlier_attempts": [attempt.as_json() for attempt in earlier]}
     return document
 
 

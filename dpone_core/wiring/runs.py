@@ -1,4 +1,4 @@
-"""Runs a prepared process: attempts, evidence, and the report that is true of the last attempt."""
+"""Runs a prepared process: attempts, the evidence of each, and the report that is true of the last one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dpone_core.evidence.markdown import run_markdown
-from dpone_core.evidence.outcome import RunFacts, RunReport, failure_facts
+from dpone_core.evidence.outcome import EarlierAttempt, RunFacts, RunReport, failure_facts
 from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunInvocation
@@ -80,6 +80,13 @@ class ProcessRun:
 
     def over(self, open_sessions: OpenSessions) -> RunOutcome:
         """Opens sessions once per attempt. Never raises for what a load can cause; the report says what happened."""
+        last = _attempts(self, open_sessions)
+        report = self.report(last)
+        if last.evidence is not None:
+            return RunOutcome(report=report, prepared=self.prepared, evidence=last.evidence, error=last.result.error)
+        return _published(report, last.result.error, self)
+
+    def report(self, attempt: Attempt) -> RunReport:
         config, retry = self.prepared.planned.config, self.retry
         facts = RunFacts(
             manifest=config.manifest,
@@ -89,9 +96,19 @@ class ProcessRun:
             max_attempts=retry.retry_attempts + 1,
             retry_backoff_seconds=retry.backoff_seconds,
         )
-        attempt, attempts = _attempts(self, open_sessions)
-        report = RunReport(facts=facts, outcome=attempt.outcome, attempts=attempts)
-        return _published(report, attempt.error, self.prepared, self.invocation, self.environment, self.redactor)
+        return RunReport(
+            facts=facts, outcome=attempt.result.outcome, attempts=attempt.number, earlier=tuple(attempt.earlier)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt and those before it. `evidence` is None until its own is published."""
+
+    result: AttemptResult
+    number: int
+    earlier: tuple[EarlierAttempt, ...]
+    evidence: PublishedEvidence | None = None
 
 
 def session_opener(prepared: PreparedProcess) -> SessionOpener:
@@ -111,83 +128,97 @@ def fresh_identity(invocation: RunInvocation, clock: Clock, attempt: int) -> Loa
     )
 
 
-def _attempts(run: ProcessRun, open_sessions: OpenSessions) -> tuple[AttemptResult, int]:
-    prepared, invocation, environment, retry = run.prepared, run.invocation, run.environment, run.retry
+def _attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
+    """Attempts until one is the last. The evidence of every other is published before its backoff begins, so that no
+    attempt is lost to the next; one whose evidence cannot be published is the last."""
+    request, retry = _request(run), run.retry
+    earlier: tuple[EarlierAttempt, ...] = ()
+    number = 1
+    while True:
+        identity = fresh_identity(run.invocation, run.environment.clock, number)
+        result = run_attempt(request, run.environment, identity, open_sessions)
+        attempt = Attempt(result=result, number=number, earlier=earlier)
+        if not _repeatable(result) or number > retry.retry_attempts:
+            return attempt
+        try:
+            with run.environment.cancellation.shielded():
+                evidence = _publish(run.report(attempt), run)
+        except Exception:  # noqa: BLE001 - published, or failed, once more as the evidence of the last attempt
+            return attempt
+        earlier = (*earlier, _as_earlier(attempt, evidence))
+        try:
+            run.environment.progress.phase("backoff")
+            retry.sleep(retry.backoff_seconds)
+        except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
+            outcome = replace(result.outcome, failure=failure_facts(interruption))
+            interrupted = AttemptResult(outcome=outcome, error=interruption)
+            return Attempt(result=interrupted, number=number, earlier=earlier, evidence=evidence)
+        number += 1
+
+
+def _request(run: ProcessRun) -> LoadRequest:
+    prepared, environment = run.prepared, run.environment
     planned = prepared.planned
-    request = LoadRequest(
+    return LoadRequest(
         config=planned.config,
         plan=planned.plan,
         snapshot=planned.snapshot,
-        token_values=invocation.token_values,
+        token_values=run.invocation.token_values,
         hook_receipts=prepared.hook_receipts,
         hook_actions=hook_actions(
             planned.config, planned.hook_providers, environment.evidence, prepared.hook_connections
         ),
     )
-    number = 1
-    while True:
-        identity = fresh_identity(invocation, environment.clock, number)
-        attempt = run_attempt(request, environment, identity, open_sessions)
-        outcome = attempt.outcome
-        interrupted = attempt.error is not None and not isinstance(attempt.error, Exception)
-        repeatable = outcome.retry is not None and outcome.retry.allows_automatic_retry and not interrupted
-        if outcome.passed or not repeatable or number > retry.retry_attempts:
-            return attempt, number
-        try:
-            environment.progress.phase("backoff")
-            retry.sleep(retry.backoff_seconds)
-        except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
-            return AttemptResult(
-                outcome=replace(outcome, failure=failure_facts(interruption)), error=interruption
-            ), number
-        number += 1
 
 
-def _published(
-    report: RunReport,
-    error: BaseException | None,
-    prepared: PreparedProcess,
-    invocation: RunInvocation,
-    environment: LoadEnvironment,
-    redactor: Redactor,
-) -> RunOutcome:
+def _repeatable(result: AttemptResult) -> bool:
+    """Failed, not interrupted, and the classification allows it."""
+    retry = result.outcome.retry
+    return isinstance(result.error, Exception) and retry is not None and retry.allows_automatic_retry
+
+
+def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt:
+    return EarlierAttempt(
+        number=attempt.number,
+        outcome=attempt.result.outcome,
+        evidence_path=evidence.path,
+        evidence_sha256=evidence.sha256,
+    )
+
+
+def _published(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
     """run.json is written last; a run whose evidence cannot be published, for whatever reason, is not successful."""
+    prepared, cancellation = run.prepared, run.environment.cancellation
     try:
-        with environment.cancellation.shielded():
-            evidence = _publish(report, prepared, invocation, environment, redactor)
+        with cancellation.shielded():
+            evidence = _publish(report, run)
     except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
         if error is not None:
             return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
         failed = _without_evidence(report, publication)
-        with suppress(Exception), environment.cancellation.shielded():
-            _publish(failed, prepared, invocation, environment, redactor)  # run.json may stand there and say passed
+        with suppress(Exception), cancellation.shielded():
+            _publish(failed, run)  # run.json may stand there and say passed
         return RunOutcome(report=failed, prepared=prepared, evidence=None, error=publication)
     return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)
 
 
-def _publish(
-    report: RunReport,
-    prepared: PreparedProcess,
-    invocation: RunInvocation,
-    environment: LoadEnvironment,
-    redactor: Redactor,
-) -> PublishedEvidence:
+def _publish(report: RunReport, run: ProcessRun) -> PublishedEvidence:
     assert report.outcome is not None  # run_attempt always states one
-    planned = prepared.planned
+    planned, redactor = run.prepared.planned, run.redactor
     document = redactor.value(
         {
             "kind": EVIDENCE_KIND,
             "dpone_version": __version__,
             "load_id": report.outcome.identity.load_id,
             "policy_snapshot_id": planned.snapshot.policy_snapshot_id,
-            "invocation": invocation.as_identity(),
+            "invocation": run.invocation.as_identity(),
             "plan": plan_json(planned.plan, planned.snapshot),
             "report": report.as_json(),
         }
     )
     markdown = redactor.text(run_markdown(report, planned.plan))
     process, identity = planned.plan.process, report.outcome.identity
-    return publish_evidence(environment.evidence, process, identity, document, markdown, redactor)
+    return publish_evidence(run.environment.evidence, process, identity, document, markdown, redactor)
 
 
 def _without_evidence(report: RunReport, publication: Exception) -> RunReport:
