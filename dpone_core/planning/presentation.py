@@ -11,6 +11,7 @@ from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 PLAN_KIND: Final = "dpone.plan.v1"
 PLAN_SET_KIND: Final = "dpone.plan_set.v1"
+_REPLACE: Final = StrategyMode.PARTITION_REPLACE
 HOOK_GRAPH_KIND: Final = "dpone.hook_graph.v1"
 
 
@@ -35,6 +36,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             "unique_key": list(plan.target.unique_key),
             "cursor_column": plan.source.incremental.cursor_column if plan.source.incremental else None,
             "state": plan.state.value,
+            **({"allow_empty": plan.target.allow_empty} if plan.target.strategy is _REPLACE else {}),
         },
         "targets": [_target(target) for target in plan.targets],
         "delivery": delivery_semantics(plan),
@@ -83,7 +85,7 @@ def delivery_semantics(plan: LoadPlan) -> dict[str, str]:
             f"; rows with cursor >= {first} are read, some of them again, and upserted by key, so ties and late rows "
             "from there on are neither lost nor doubled; a later smaller cursor and deleted rows are not seen"
         )
-    if plan.target.strategy is StrategyMode.PARTITION_REPLACE:
+    if plan.target.strategy is _REPLACE:
         text += "; partitions that no row of the load lies in stay as they are"
     return {"semantics": text, "retry_after_unknown_commit": finaliser.retry_after_unknown.value}
 

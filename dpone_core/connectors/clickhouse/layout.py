@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -71,16 +72,23 @@ def refuse_other_design(session: Session, request: StageRequest, target: TableNa
     if existing is None or asked is None:
         return
     design = request.physical_design
-    if design.order_by and existing.sorting_key != asked.sorting_key:
-        raise ConnectorError(
-            f"the target is ordered by ({existing.sorting_key}), the manifest asks for ({asked.sorting_key})",
-            code="physical_design_mismatch",
-        )
-    if design.partition_by and existing.partition_key != asked.partition_key:
-        raise ConnectorError(
-            f"the target is partitioned by ({existing.partition_key}), the manifest asks for ({asked.partition_key})",
-            code="physical_design_mismatch",
-        )
+    keys = (
+        ("ordered", design.order_by, existing.sorting_key, asked.sorting_key),
+        ("partitioned", design.partition_by, existing.partition_key, asked.partition_key),
+    )
+    for how, wanted, held, normal in keys:
+        if wanted and _bare(held) != _bare(normal):
+            raise ConnectorError(
+                f"the target is {how} by ({_bare(held)}), the manifest asks for ({_bare(normal)})",
+                code="physical_design_mismatch",
+            )
+
+
+def _bare(key: str) -> str:
+    """A key without the parentheses around it as a whole: `(id)` and `id` are one key."""
+    depths = list(accumulate((character == "(") - (character == ")") for character in key))
+    whole = key.startswith("(") and depths[-1] == 0 and 0 not in depths[:-1]
+    return _bare(key[1:-1]) if whole else key
 
 
 def _create_new(
@@ -89,7 +97,7 @@ def _create_new(
     design = request.physical_design
     order_by = order_by_text(design.order_by or merge_key_of(request))
     if facts is not None and not design.order_by and facts.sorting_key:
-        order_by = f"({facts.sorting_key})"
+        order_by = f"({_bare(facts.sorting_key)})"
     partition_by = partition_by_text(design.partition_by) if design.partition_by else None
     if facts is not None and partition_by is None and facts.partition_key:
         partition_by = facts.partition_key
