@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dpone_core.cli.console import problem_lines
 from dpone_core.evidence.outcome import LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.vocabulary import StrategyMode
 
 
 def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None) -> str:
@@ -17,15 +19,12 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
     counts = outcome.gate_counts
     lines = [
         f"{'succeeded' if outcome.passed else 'failed':9} {report.facts.process}  run {report.facts.run_id}",
-        f"  rows      {_rows(outcome)}",
+        f"  rows      {_rows(outcome, plan is not None and plan.target.strategy is StrategyMode.INCREMENTAL_MERGE)}",
         f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned",
         *(f"  gate      {line}" for line in _unpassed_gates(outcome)),
     ]
     if plan is not None and plan.source.incremental is not None:
-        cursor = plan.source.incremental.cursor_column
-        lines.append(
-            f"  window    saved <= {cursor} < newest seen at the start; the newest value waits for the next run"
-        )
+        lines.append(f"  window    {_window(plan.target.strategy, plan.source.incremental)}")
     if outcome.failure is not None:
         lines.append(f"  error     {outcome.failure.line}")
         lines += [f"  recovery  {sentence}" for sentence in recovery_advice(outcome)]
@@ -45,13 +44,21 @@ def _refused(report: RunReport) -> str:
     return "\n".join([*lines, *(f"  {line}" for line in problem_lines(report.problems))])
 
 
-def _rows(outcome: LoadOutcome) -> str:
-    """Counters that are known; what was never counted is not mentioned."""
+def _window(strategy: StrategyMode, incremental: IncrementalConfig) -> str:
+    cursor, lookback = incremental.cursor_column, incremental.lookback
+    if strategy is not StrategyMode.INCREMENTAL_MERGE:
+        return f"saved <= {cursor} < newest seen at the start; the newest value waits for the next run"
+    return f"{cursor} >= saved{f' - {lookback}' if lookback else ''}; rows read again are updated by their key"
+
+
+def _rows(outcome: LoadOutcome, merges: bool) -> str:
+    """Counters that are known; what was never counted is not mentioned. Only a merge updates."""
     result = outcome.result
     known = (
         ("extracted", result.extracted_rows),
         ("staged", result.staged_rows),
         ("inserted", result.inserted_rows),
+        ("updated", result.updated_rows if merges else None),
         ("target", result.final_rows),
     )
     return ", ".join(f"{name} {rows:,}" for name, rows in known if rows is not None) or "none counted"

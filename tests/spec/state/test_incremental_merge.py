@@ -77,6 +77,15 @@ def test_the_newest_rows_do_not_wait_and_ties_are_neither_lost_nor_doubled(proje
     assert project.target(ROWS) == [(1, "a"), (2, "b"), (3, "tie")]
 
 
+def test_a_person_reads_what_was_updated_and_what_was_read_again(project: Project) -> None:
+    project.written(merge_flow(lookback="PT10M"))
+    put(project, (1, "a", 1))
+    project.dpone("run", "m.yaml", "--run-id", "r1")
+    said = project.dpone("run", "m.yaml", "--run-id", "r2").stdout
+    assert "extracted 1, staged 1, inserted 0, updated 1, target 1" in said
+    assert "updated_at >= saved - 0:10:00; rows read again are updated by their key" in said
+
+
 def test_a_lookback_finds_late_rows_and_doubles_none(project: Project) -> None:
     project.written(merge_flow(lookback="PT10M"))
     put(project, (1, "a", 5), (2, "b", 30))
