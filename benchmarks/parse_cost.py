@@ -22,6 +22,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dpone_core.contracts.run_spec import parse_run_spec, render_run_spec
+
 IMAGE = "registry.example/dpone@sha256:" + "0" * 64
 FINGERPRINT = "sha256:" + "1" * 64
 ENVIRONMENT = {
@@ -176,7 +178,8 @@ def measured(directory: Path, dags: int, repeat: int) -> dict[str, object]:
     """Medians after one uncounted build of each, and the median of the ratios of neighbours."""
     specs = [run_spec(f"process_{number:03}") for number in range(dags)]
     for spec in specs:
-        (directory / f"{spec['process']}.run_spec.json").write_text(json.dumps(spec))
+        compiled = render_run_spec(parse_run_spec(json.dumps(spec)))
+        (directory / f"{spec['process']}.run_spec.json").write_bytes(compiled)
     forms = (lambda: by_hand(specs), lambda: from_run_specs(directory))
     pairs = [[seconds_of(form, dags) for form in forms] for _ in range(repeat + 1)][1:]
     hand, spec_seconds = (statistics.median(pair[index] for pair in pairs) for index in (0, 1))

@@ -14,16 +14,11 @@ from airflow.providers.common.compat.sdk import DAG, get_parsing_context
 from dpone_airflow.tasks import load_run_specs, report_broken_run_specs, wire_dpone_gitops_task_group
 
 SCHEDULES = {}  # change: dag id -> schedule, for example {"orders": "0 5 * * *"}
-PLATFORM = {  # change: what your cluster decides; see dpone_airflow.pod_args.Platform
-    "namespace": "default",
-}
 
-run_specs, problems = load_run_specs(Path(__file__).parent)
-wanted = get_parsing_context().dag_id
+wanted = get_parsing_context().dag_id  # in a task process the one DAG that is needed, else None
+run_specs, problems = load_run_specs(Path(__file__).parent, wanted=wanted)
 
 for dag_id, run_spec in run_specs.items():
-    if wanted not in (None, dag_id):
-        continue
     with DAG(
         dag_id,
         schedule=SCHEDULES.get(dag_id),
@@ -32,7 +27,7 @@ for dag_id, run_spec in run_specs.items():
         max_active_runs=1,  # two runs at once would compete for one target
         tags=["dpone"],
     ) as dag:
-        wire_dpone_gitops_task_group(dag=dag, run_spec=run_spec, platform=PLATFORM)
+        wire_dpone_gitops_task_group(dag=dag, run_spec=run_spec)
     globals()[f"dag_{dag_id}"] = dag
 
 broken_run_specs = None if wanted else report_broken_run_specs(problems)

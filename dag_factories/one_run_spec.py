@@ -14,9 +14,6 @@ from dpone_airflow.tasks import wire_dpone_gitops_task_group
 
 DAG_ID = "orders"  # change: the name of the run-spec file
 SCHEDULE = None  # change: for example "0 5 * * *"
-PLATFORM = {  # change: what your cluster decides; see dpone_airflow.pod_args.Platform
-    "namespace": "default",
-}
 
 with DAG(
     DAG_ID,
@@ -26,4 +23,4 @@ with DAG(
     max_active_runs=1,  # two runs at once would compete for one target
     tags=["dpone"],
 ) as dag:
-    step_tasks, outcome_gate = wire_dpone_gitops_task_group(dag=dag, platform=PLATFORM)
+    step_tasks, outcome_gate = wire_dpone_gitops_task_group(dag=dag)

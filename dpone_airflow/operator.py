@@ -60,18 +60,20 @@ class DponePodOperator(KubernetesPodOperator):
     operator_extra_links = (LoadReportLink(),)
     custom_operator_name = "dpone step"
 
+    dpone_command: str
+    run_spec_ref: Mapping[str, str]
+    step: StepContract
+    _expectation: ReceiptExpectation | None = None
+    _receipt: StepReceipt | None = None
+    _problem: ReceiptProblem | None = None
+    _exit_code: int | None = None
+
     def __init__(
         self, *, dpone_command: str, run_spec_ref: Mapping[str, str], step: StepContract, **kwargs: Any
     ) -> None:
-        super().__init__(**{**kwargs, "do_xcom_push": True, "log_pod_spec_on_failure": False})
-        self.dpone_command = dpone_command
-        self.run_spec_ref = dict(run_spec_ref)
-        self.step = step
-        self.render_template_as_native_obj = False
-        self._expectation: ReceiptExpectation | None = None
-        self._receipt: StepReceipt | None = None
-        self._problem: ReceiptProblem | None = None
-        self._exit_code: int | None = None
+        kwargs["do_xcom_push"], kwargs["log_pod_spec_on_failure"] = True, False
+        super().__init__(**kwargs)
+        self.__dict__.update(dpone_command=dpone_command, run_spec_ref=run_spec_ref, step=step)
 
     @property
     def evidence_path(self) -> str | None:
@@ -80,6 +82,7 @@ class DponePodOperator(KubernetesPodOperator):
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """Render to text also in a DAG that renders native objects: an environment variable is text."""
+        self.render_template_as_native_obj = False
         super().render_template_fields(context, self.get_template_env())
 
     def execute(self, context: Any) -> Any:

@@ -1,8 +1,8 @@
 """Run-spec step -> arguments of a KubernetesPodOperator task. Pure; the only place where Jinja templates stand.
 
 A step's pod gets its identity by environment, the receipts it must check as one variable, and only the secrets it
-names, by reference. Nothing here is a secret value, so all of it may be shown in the Airflow UI.
-Source: design 12; kpo.md 5 and 6; case A28.
+names, by reference. What the cluster decides arrives as one merged value. Nothing here is a secret value, so all of it
+may be shown in the Airflow UI. Source: design 12; kpo.md 5 and 6; case A28.
 """
 
 from __future__ import annotations
@@ -11,155 +11,141 @@ import hashlib
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from typing import Final
 
+from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.contracts.pod_parts import PLATFORM_INVALID
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep, SecretEnv
-from dpone_core.errors import ErrorCode, ETLConfigurationError
+from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.vocabulary import StepKind, WithoutReceipt
 
-PLATFORM_INVALID: Final = ErrorCode("DPONE_PLATFORM_INVALID")
-DEFAULT_BUNDLE_ROOT: Final = "/opt/dpone/bundle"
+Platform = PlatformSettings
+"""The settings of a run-spec's `platform` section; a DAG file may override them in code."""
 
-_ORPHAN_SLACK_SECONDS: Final = 120
 _LABEL_CHARACTERS: Final = 63
 _POD_NAME_CHARACTERS: Final = 50
 _UNSAFE_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _UNSAFE_NAME: Final = re.compile(r"[^a-z0-9]+")
+_NAMED_ALIKE: Final = (
+    *("namespace", "kubernetes_conn_id", "in_cluster", "config_file", "service_account_name", "image_pull_policy"),
+    *("pod_template_file", "priority_class_name", "schedule_timeout_seconds", "pool", "queue", "priority_weight"),
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """What the cluster decides, one value for all tasks of a process; secrets appear by name only.
+def _instant_of(name: str) -> str:
+    return "{{ dag_run." + name + ".isoformat() if dag_run." + name + " else '' }}"
 
-    `startup_timeout_seconds` covers scheduling and image pull and comes on top of a step's own timeout.
-    `pod_template_file` carries everything else (volumes, affinity, security contexts).
-    """
 
-    namespace: str | None = None
-    service_account_name: str | None = None
-    image_pull_policy: str | None = None
-    image_pull_secrets: tuple[str, ...] = ()
-    kubernetes_conn_id: str | None = None
-    in_cluster: bool | None = None
-    pod_template_file: str | None = None
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    priority_class_name: str | None = None
-    startup_timeout_seconds: int = 600
-    startup_check_interval_seconds: int = 5
-    termination_grace_seconds: int = 60
-    deferrable: bool = False
-    poll_interval_seconds: float = 10.0
-    retry_delay_seconds: int = 60
-    pool: str | None = None
-    queue: str | None = None
-    bundle_root: str = DEFAULT_BUNDLE_ROOT
+def _interval_bound(name: str) -> str:
+    """Airflow gives a manual run an interval of no length; such a run has no interval."""
+    real = "dag_run.data_interval_start and dag_run.data_interval_start != dag_run.data_interval_end"
+    return "{{ dag_run." + name + ".isoformat() if " + real + " else '' }}"
 
-    @classmethod
-    def of(cls, given: Platform | Mapping[str, object] | None) -> Platform:
-        """The platform itself, or one from a mapping with these field names; an unknown key is refused (exit 2)."""
-        if given is None:
-            return cls()
-        if isinstance(given, Platform):
-            return given
-        known = {item.name: item for item in fields(cls)}
-        unknown = sorted(str(key) for key in given if key not in known)
-        if unknown:
-            raise ETLConfigurationError(
-                f"platform has unknown keys: {', '.join(unknown)}",
-                code=PLATFORM_INVALID,
-                fix=f"known keys: {', '.join(known)}",
-            )
-        default = cls()
-        for name, value in given.items():
-            _require_shape(name, value, getattr(default, name))
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-        return replace(default, **values)  # type: ignore[arg-type]
+
+_IDENTITY: Final = {
+    "DPONE_DAG_ID": "{{ ti.dag_id }}",
+    "DPONE_DAG_RUN_ID": "{{ ti.run_id }}",
+    "DPONE_TRY_NUMBER": "{{ ti.try_number }}",
+    "DPONE_MAP_INDEX": "{{ ti.map_index }}",
+    "DPONE_LOGICAL_DATE": _instant_of("logical_date"),
+    "DPONE_INTERVAL_START": _interval_bound("data_interval_start"),
+    "DPONE_INTERVAL_END": _interval_bound("data_interval_end"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodArguments:
-    """Keyword arguments by who understands them.
+    """Keyword arguments of one step's operator; `secret_env` needs a vendor type. Times are seconds."""
 
-    `operator`: accepted by every supported KubernetesPodOperator. `optional`: pass only what the installed signature
-    has. `secret_env` and `image_pull_secrets` need vendor types. Times are seconds.
+    operator: dict[str, object]
+    secret_env: tuple[SecretEnv, ...]
+    execution_timeout_seconds: int
+
+
+class ProcessPods:
+    """The pods of one process: what all steps share is worked out once, the rest per step.
+
+    `shared`: accepted by every supported KubernetesPodOperator. `optional`: pass only what the installed signature has.
     """
 
-    operator: Mapping[str, object]
-    optional: Mapping[str, object]
-    secret_env: tuple[SecretEnv, ...]
-    image_pull_secrets: tuple[str, ...]
-    execution_timeout_seconds: int
-    retry_delay_seconds: int
-    dpone_command: str
-    run_spec_ref: Mapping[str, str]
-
-
-def pod_arguments(
-    spec: RunSpec,
-    step: RunSpecStep,
-    *,
-    platform: Platform,
-    receipt_task_ids: Mapping[str, str],
-    dpone_version: str,
-) -> PodArguments:
-    """Arguments for one step; `receipt_task_ids` maps each step of `receipts_from` to its Airflow task id."""
-    run_seconds = platform.startup_timeout_seconds + step.timeout_seconds
-    optional: dict[str, object] = {
-        "automount_service_account_token": False,
-        "startup_check_interval_seconds": platform.startup_check_interval_seconds,
-        "on_finish_action": "delete_pod",
-        "on_kill_action": "delete_pod",
-    }
-    return PodArguments(
-        operator={
-            **_step_settings(spec, step),
-            **_cluster_settings(platform),
-            "env_vars": environment(spec, step, platform=platform, receipt_task_ids=receipt_task_ids),
-            "labels": {**platform.labels, **_labels(spec, step, dpone_version)},
-            "active_deadline_seconds": run_seconds + platform.termination_grace_seconds + _ORPHAN_SLACK_SECONDS,
-        },
-        optional=optional,
-        secret_env=step.secret_env,
-        image_pull_secrets=platform.image_pull_secrets,
-        execution_timeout_seconds=run_seconds,
-        retry_delay_seconds=platform.retry_delay_seconds,
-        dpone_command=shlex.join(step.argv),
-        run_spec_ref={
+    def __init__(self, spec: RunSpec, platform: PlatformSettings, *, dpone_version: str) -> None:
+        self.spec = spec
+        self.platform = platform
+        given = {name: value for name in _NAMED_ALIKE if (value := getattr(platform, name)) is not None}
+        if platform.node_selector:
+            given["node_selector"] = platform.node_selector
+        self.shared: dict[str, object] = {
+            **platform.kubernetes_pod_operator,
+            **given,
+            "image": spec.image,
+            "annotations": platform.annotations,
+            "startup_timeout_seconds": platform.startup_timeout_seconds,
+            "termination_grace_period": platform.termination_grace_seconds,
+            "deferrable": platform.deferrable,
+            "poll_interval": platform.poll_interval_seconds,
+            "on_finish_action": platform.on_finish_action,
+            "do_xcom_push": True,
+            "termination_message_policy": "FallbackToLogsOnError",
+            "log_pod_spec_on_failure": False,
+            "log_events_on_failure": True,
+        }
+        self.optional: dict[str, object] = {
+            "automount_service_account_token": False,
+            "startup_check_interval_seconds": platform.startup_check_interval_seconds,
+            "on_kill_action": "delete_pod",
+        }
+        self._variables = {
+            **platform.env,
+            **_IDENTITY,
+            "DPONE_PROJECT_DIR": platform.bundle_root,
+            "DPONE_RUN_SPEC_FINGERPRINT": spec.fingerprint,
+        }
+        self._labels = {
+            **platform.labels,
+            "dpone_process": label_value(spec.process),
+            "dpone_run_spec": spec.fingerprint.removeprefix("sha256:")[:40],
+            "dpone_version": label_value(dpone_version),
+        }
+        self._reference = {
             "process": spec.process,
-            "step_id": step.step_id,
             "run_spec_fingerprint": spec.fingerprint,
             "pack_fingerprint": spec.pack_fingerprint,
             "manifest": spec.manifest,
-        },
-    )
+        }
 
+    def arguments(self, step: RunSpecStep, *, receipt_task_ids: Mapping[str, str]) -> PodArguments:
+        """What is one step's own; `receipt_task_ids` maps each step of `receipts_from` to its Airflow task id.
 
-def environment(
-    spec: RunSpec, step: RunSpecStep, *, platform: Platform, receipt_task_ids: Mapping[str, str]
-) -> dict[str, str]:
-    """The DPONE_* variables of a step's pod; an interval that the run does not have is the empty text."""
-    variables = {
-        "DPONE_PROJECT_DIR": platform.bundle_root,
-        "DPONE_STEP_ID": step.step_id,
-        "DPONE_RUN_SPEC_FINGERPRINT": spec.fingerprint,
-        "DPONE_DAG_ID": "{{ ti.dag_id }}",
-        "DPONE_DAG_RUN_ID": "{{ ti.run_id }}",
-        "DPONE_TRY_NUMBER": "{{ ti.try_number }}",
-        "DPONE_MAP_INDEX": "{{ ti.map_index }}",
-        "DPONE_LOGICAL_DATE": _instant_of("logical_date"),
-        "DPONE_INTERVAL_START": _interval_bound("data_interval_start"),
-        "DPONE_INTERVAL_END": _interval_bound("data_interval_end"),
-    }
-    if step.receipts_from:
-        pulled = ", ".join(
-            f"'{name}': ti.xcom_pull(task_ids='{receipt_task_ids[name]}', map_indexes=ti.map_index)"
-            for name in step.receipts_from
+        Raises ETLConfigurationError when the platform would end the step before its own limit.
+        """
+        step_id, command, *arguments = step.step_id, *step.argv
+        return PodArguments(
+            operator={
+                "name": pod_name(self.spec.process, step_id),
+                "cmds": [command],
+                "arguments": arguments,
+                "retries": step.retries,
+                "env_vars": self._environment(step, receipt_task_ids),
+                "labels": {**self._labels, "dpone_step": label_value(step_id)},
+                "active_deadline_seconds": self.platform.deadline_of(step.timeout_seconds),
+                "dpone_command": shlex.join(step.argv),
+                "run_spec_ref": {**self._reference, "step_id": step_id},
+            },
+            secret_env=step.secret_env,
+            execution_timeout_seconds=self.platform.startup_timeout_seconds + step.timeout_seconds,
         )
-        variables["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
-    return variables
+
+    def _environment(self, step: RunSpecStep, receipt_task_ids: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a step's pod; an interval that the run does not have is the empty text."""
+        variables = {**self._variables, "DPONE_STEP_ID": step.step_id}
+        if step.receipts_from:
+            pulled = ", ".join(
+                f"'{name}': ti.xcom_pull(task_ids='{receipt_task_ids[name]}', map_indexes=ti.map_index)"
+                for name in step.receipts_from
+            )
+            variables["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
+        return variables
 
 
 def inline_step(spec: RunSpec) -> RunSpecStep:
@@ -201,81 +187,6 @@ def label_value(text: str) -> str:
     if safe == text:
         return _shortened(safe, _LABEL_CHARACTERS)
     return f"{safe[: _LABEL_CHARACTERS - 9].rstrip('_.-')}-{_short_hash(text)}"
-
-
-def _step_settings(spec: RunSpec, step: RunSpecStep) -> dict[str, object]:
-    """What the run-spec decides, and what keeps a task honest and silent about its pod."""
-    return {
-        "name": pod_name(spec.process, step.step_id),
-        "image": spec.image,
-        "cmds": [step.argv[0]],
-        "arguments": list(step.argv[1:]),
-        "retries": step.retries,
-        "do_xcom_push": True,
-        "termination_message_policy": "FallbackToLogsOnError",
-        "log_pod_spec_on_failure": False,
-        "log_events_on_failure": True,
-    }
-
-
-def _cluster_settings(platform: Platform) -> dict[str, object]:
-    """What the platform decides; a setting it does not make is left to the connection or the pod template."""
-    names = (
-        "namespace",
-        "service_account_name",
-        "image_pull_policy",
-        "kubernetes_conn_id",
-        "in_cluster",
-        "pod_template_file",
-        "priority_class_name",
-        "pool",
-        "queue",
-    )
-    given = {name: getattr(platform, name) for name in names if getattr(platform, name) is not None}
-    if platform.node_selector:
-        given["node_selector"] = dict(platform.node_selector)
-    return {
-        **given,
-        "annotations": dict(platform.annotations),
-        "startup_timeout_seconds": platform.startup_timeout_seconds,
-        "termination_grace_period": platform.termination_grace_seconds,
-        "deferrable": platform.deferrable,
-        "poll_interval": platform.poll_interval_seconds,
-    }
-
-
-def _labels(spec: RunSpec, step: RunSpecStep, dpone_version: str) -> dict[str, str]:
-    return {
-        "dpone_process": label_value(spec.process),
-        "dpone_step": label_value(step.step_id),
-        "dpone_run_spec": spec.fingerprint.removeprefix("sha256:")[:40],
-        "dpone_version": label_value(dpone_version),
-    }
-
-
-def _instant_of(name: str) -> str:
-    return "{{ dag_run." + name + ".isoformat() if dag_run." + name + " else '' }}"
-
-
-def _interval_bound(name: str) -> str:
-    """Airflow gives a manual run an interval of no length; such a run has no interval."""
-    real = "dag_run.data_interval_start and dag_run.data_interval_start != dag_run.data_interval_end"
-    return "{{ dag_run." + name + ".isoformat() if " + real + " else '' }}"
-
-
-def _require_shape(name: str, value: object, default: object) -> None:
-    if default is None:
-        fits = isinstance(value, bool) if name == "in_cluster" else isinstance(value, str)
-    elif isinstance(default, tuple):
-        fits = isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
-    elif isinstance(default, Mapping):
-        fits = isinstance(value, Mapping) and all(isinstance(item, str) for pair in value.items() for item in pair)
-    elif isinstance(default, (bool, str)):
-        fits = isinstance(value, type(default))
-    else:
-        fits = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-    if not fits:
-        raise ETLConfigurationError(f"platform {name} has the wrong type or an empty range", code=PLATFORM_INVALID)
 
 
 def _shortened(text: str, limit: int) -> str:

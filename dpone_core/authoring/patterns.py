@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
+
 PROCESS_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,127}$"
 CONNECTION_REF_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
 HOOK_ID_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,63}$"
@@ -44,4 +46,5 @@ SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
     ),
     DURATION_PATTERN: ("expected an ISO 8601 duration of days, hours, minutes, seconds", "write for example PT1H"),
     TEXT_PATTERN: ("expected text that is not blank", "give a value or remove the field"),
+    **SENTENCE_OF_KUBERNETES_PATTERN,
 }

@@ -1,4 +1,7 @@
-"""dpone.platform.v1: what a platform team decides for every run-spec it compiles. No secret value, only names."""
+"""dpone.platform.v1: what a platform team decides for every run-spec it compiles. No secret value, only names.
+
+What stands for the pods and tasks of a process is stated once, in `contracts.platform`: the run-spec carries it on.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +9,86 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dpone_core.authoring.names import ConnectionRef
+from dpone_core.authoring.names import ConnectionRef, ProcessName
 from dpone_core.authoring.section import Section
+from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.model.kubernetes_names import DATA_KEY, IMAGE_BY_DIGEST, OBJECT_NAME
 
 PLATFORM_KIND = "dpone.platform.v1"
-ImageByDigest = Annotated[str, Field(pattern=r"^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$")]
+ImageByDigest = Annotated[str, Field(pattern=IMAGE_BY_DIGEST)]
+TimeoutSeconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
+Retries = Annotated[int, Field(ge=0, le=10)]
 
 
 class SecretKeySection(Section):
     """One key of one Kubernetes Secret."""
 
-    secret: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+    secret: Annotated[str, Field(pattern=OBJECT_NAME)]
     """Name of the Secret in the namespace of the pods."""
-    key: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,253}$")]
+    key: Annotated[str, Field(pattern=DATA_KEY)]
     """Key whose value is the connection's URI or JSON object."""
 
 
 class StepLimitsSection(Section):
     """How long a step may run and how often its task may be repeated."""
 
-    timeout_seconds: Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
+    timeout_seconds: TimeoutSeconds
     """Seconds the pod may run, start-up excluded."""
-    retries: Annotated[int, Field(ge=0, le=10)]
+    retries: Retries
     """Repeats of the task; a hook of `retry_policy: none` is never repeated whatever stands here."""
+
+
+class VerifyLimitsSection(StepLimitsSection):
+    """Limits of the early, visible check of the bundle."""
+
+    timeout_seconds: TimeoutSeconds = 300
+    """Seconds the pod may run, start-up excluded."""
+    retries: Retries = 2
+    """Repeats of the task."""
+
+
+class HookLimitsSection(StepLimitsSection):
+    """Limits of hooks that have a task of their own."""
+
+    timeout_seconds: TimeoutSeconds = 3600
+    """Seconds the pod may run, start-up excluded."""
+    retries: Retries = 1
+    """Repeats of the task; a hook of `retry_policy: none` is never repeated whatever stands here."""
+
+
+class LoadLimitsSection(StepLimitsSection):
+    """Limits of the governed load."""
+
+    timeout_seconds: TimeoutSeconds = 7200
+    """Seconds the pod may run, start-up excluded."""
+    retries: Retries = 1
+    """Repeats of the task; a receipt that forbids a repeat stops it whatever stands here."""
 
 
 class StepsSection(Section):
     """Limits by kind of step."""
 
-    bundle_verify: StepLimitsSection = StepLimitsSection(timeout_seconds=300, retries=2)
+    bundle_verify: VerifyLimitsSection = VerifyLimitsSection()
     """The early, visible check of the bundle."""
-    hook: StepLimitsSection = StepLimitsSection(timeout_seconds=3600, retries=1)
+    hook: HookLimitsSection = HookLimitsSection()
     """Hooks that have a task of their own."""
-    load: StepLimitsSection = StepLimitsSection(timeout_seconds=7200, retries=1)
+    load: LoadLimitsSection = LoadLimitsSection()
     """The governed load."""
 
 
+class ProcessPlatformSection(PlatformSettings):
+    """What differs for one process: mappings merge over the rest of the file, lists and values replace."""
+
+    image: ImageByDigest | None = None
+    """Image of this process, by digest."""
+    connections: dict[ConnectionRef, SecretKeySection] = Field(default_factory=dict)
+    """Secrets of this process; a reference that it does not use is an error."""
+    steps: StepsSection = StepsSection()
+    """Limits of this process."""
+
+
 class PlatformSection(Section):
-    """The platform file: image, secrets by reference, limits."""
+    """The platform file: image, secrets by reference, limits, and everything else the cluster decides."""
 
     kind: Literal["dpone.platform.v1"]
     """Document kind and version."""
@@ -53,3 +98,7 @@ class PlatformSection(Section):
     """Where each connection_ref comes from; a reference without entry fails the compile."""
     steps: StepsSection = StepsSection()
     """Limits by kind of step."""
+    defaults: PlatformSettings = PlatformSettings()
+    """Pods and tasks of every process."""
+    processes: dict[ProcessName, ProcessPlatformSection] = Field(default_factory=dict)
+    """What differs for a process, by its name; a name that no manifest of the project has is an error."""

@@ -13,19 +13,26 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, model_validator
 
+from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.contracts.pod_parts import TEMPLATE_TOKENS
+from dpone_core.contracts.seal import seal_of, sealed
 from dpone_core.contracts.wire import (
     Contract,
+    ContractInvalidError,
     Fingerprint,
     ProcessName,
     StepId,
     json_object,
     validated,
+    validated_json,
 )
-from dpone_core.errors import ErrorCode
+from dpone_core.errors import ErrorCode, ETLConfigurationError
 from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.kubernetes_names import DATA_KEY, IMAGE_BY_DIGEST, OBJECT_NAME
 from dpone_core.model.vocabulary import HookKind, HookPhase, StepKind, WithoutReceipt
+from dpone_core.version import __version__
 
 RUN_SPEC_SCHEMA: Final = "dpone.run_spec.v1"
 RUN_SPEC_INVALID: Final = ErrorCode("DPONE_RUN_SPEC_INVALID")
@@ -34,12 +41,14 @@ MAX_STEPS: Final = 64
 MAX_RECEIPTS_FROM: Final = 16
 RECEIPT_PATH: Final = "/airflow/xcom/return.json"
 
-_TEMPLATE_TOKENS: Final = ("{{", "{%", "{#", "$(")
+_SEALED: Final = object()
+"""Validation context of a document whose seal holds."""
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@]*:[^/\s@]+@")
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./ -]{0,399}$")]
-ImageByDigest = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$")]
+ImageByDigest = Annotated[str, StringConstraints(pattern=IMAGE_BY_DIGEST)]
 Argument = Annotated[str, StringConstraints(min_length=1, max_length=2048)]
+AssetUri = Annotated[str, StringConstraints(pattern=r"^x-dpone://[a-z0-9_]{1,64}(/[A-Za-z0-9_.~%-]{1,400}){1,2}$")]
 RelationName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
@@ -47,8 +56,8 @@ class SecretEnv(Contract):
     """One connection handed to a pod by reference: environment variable <- key of a Kubernetes Secret."""
 
     name: Annotated[str, StringConstraints(pattern=r"^DPONE_CONN_[A-Z0-9_]{1,100}$")]
-    secret: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
-    key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,253}$")]
+    secret: Annotated[str, StringConstraints(pattern=OBJECT_NAME)]
+    key: Annotated[str, StringConstraints(pattern=DATA_KEY)]
 
 
 class HookReference(Contract):
@@ -77,7 +86,9 @@ class RunSpecStep(Contract):
     hook: HookReference | None = None
 
     @model_validator(mode="after")
-    def _is_one_dpone_command(self) -> Self:
+    def _is_one_dpone_command(self, info: ValidationInfo) -> Self:
+        if info.context is _SEALED:
+            return self
         if self.argv[0] != "dpone":
             raise ValueError("argv does not start with dpone")
         if _value_after(self.argv, "--receipt-path") != RECEIPT_PATH:
@@ -97,7 +108,10 @@ class RunSpecStep(Contract):
 
 
 class RunSpec(Contract):
-    """The whole document. An instance that exists is chained: verify -> pre-hooks -> load -> post-hooks."""
+    """The whole document. An instance that exists is chained: verify -> pre-hooks -> load -> post-hooks.
+
+    `asset` names what the process loads; `platform` is what the cluster decides, so that a DAG file need not.
+    """
 
     contract: Literal["dpone.run_spec.v1"] = Field(alias="schema")
     process: ProcessName
@@ -106,20 +120,26 @@ class RunSpec(Contract):
     pack: RelativePath
     pack_fingerprint: Fingerprint
     policy_snapshot_id: Fingerprint
+    asset: AssetUri | None = None
+    platform: PlatformSettings = PlatformSettings()
     steps: Annotated[tuple[RunSpecStep, ...], Field(min_length=2, max_length=MAX_STEPS)]
 
     @model_validator(mode="after")
-    def _is_closed_and_chained(self) -> Self:
+    def _is_closed_and_chained(self, info: ValidationInfo) -> Self:
+        if info.context is _SEALED:
+            return self
         document = self.model_dump_json()  # tokens stand in JSON as they are, and JSON itself has none of them
-        if any(token in document for token in _TEMPLATE_TOKENS):
+        if any(token in document for token in TEMPLATE_TOKENS):
             raise ValueError("a template ({{ {% {# or $( ) stands in the run-spec; values must be literal")
-        if "://" in document and any(_CREDENTIALS.search(text) for text in _texts(self.wire())):
+        if _CREDENTIALS.search(document) and any(_CREDENTIALS.search(text) for text in _texts(self.wire())):
             raise ValueError("a URL with credentials stands in the run-spec; use secret_env")
         for path in (self.manifest, self.pack):
             if ".." in path.split("/"):
                 raise ValueError("a path leaves the bundle")
         _require_topological_order(self.steps)
         _require_chain(self.steps)
+        if self.platform.active_deadline_seconds is not None:
+            _require_deadline(self.platform, self.steps)
         return self
 
     @cached_property
@@ -134,15 +154,44 @@ class RunSpec(Contract):
 
 
 def parse_run_spec(document: str | bytes) -> RunSpec:
-    """A run-spec from JSON text of at most 256 KiB; raises ContractInvalidError DPONE_RUN_SPEC_INVALID."""
-    value = json_object(document, limit_bytes=MAX_RUN_SPEC_BYTES, what="run-spec", code=RUN_SPEC_INVALID)
-    return validated(RunSpec, value, what="run-spec", code=RUN_SPEC_INVALID)
+    """A run-spec from JSON text of at most 256 KiB; raises ContractInvalidError DPONE_RUN_SPEC_INVALID.
+
+    One that this version compiled and nobody changed is held to the types of its fields only: what else makes it
+    valid was proven by its seal.
+    """
+    content = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
+    seal = seal_of(content) if len(content) <= MAX_RUN_SPEC_BYTES else None
+    if seal is not None and not seal.holds:
+        raise _changed()
+    if seal is None or seal.dpone_version != __version__:
+        value = json_object(
+            content if seal is None else seal.body,
+            limit_bytes=MAX_RUN_SPEC_BYTES,
+            what="run-spec",
+            code=RUN_SPEC_INVALID,
+        )
+        if "seal" in value:
+            raise _changed()
+        return validated(RunSpec, value, what="run-spec", code=RUN_SPEC_INVALID)
+    spec = validated_json(RunSpec, seal.body, what="run-spec", code=RUN_SPEC_INVALID, context=_SEALED)
+    spec.__dict__["fingerprint"] = seal.fingerprint
+    return spec
 
 
 def render_run_spec(spec: RunSpec) -> bytes:
-    """The file as committed: indented JSON, one trailing newline, empty optional fields left out."""
+    """The file as committed: indented JSON, empty optional fields left out, its seal as the last field."""
     document = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    body = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    return sealed(body, fingerprint=spec.fingerprint, dpone_version=__version__)
+
+
+def _changed() -> ContractInvalidError:
+    return ContractInvalidError(
+        "the run-spec was changed after it was compiled: its seal does not hold",
+        code=RUN_SPEC_INVALID,
+        path="seal",
+        fix="compile it again with: dpone gitops airflow run-spec MANIFEST",
+    )
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -161,6 +210,13 @@ def _value_after(argv: tuple[str, ...], option: str) -> str | None:
     if len(positions) != 1 or positions[0] + 1 >= len(argv):
         return None
     return argv[positions[0] + 1]
+
+
+def _require_deadline(platform: PlatformSettings, steps: tuple[RunSpecStep, ...]) -> None:
+    try:
+        platform.deadline_of(max(step.timeout_seconds for step in steps))
+    except ETLConfigurationError as error:
+        raise ValueError(error.message) from None
 
 
 def _require_topological_order(steps: tuple[RunSpecStep, ...]) -> None:

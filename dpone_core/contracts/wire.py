@@ -64,13 +64,22 @@ def json_object(document: str | bytes, *, limit_bytes: int, what: str, code: Err
 def validated(model: type[ContractModel], value: Mapping[str, object], *, what: str, code: ErrorCode) -> ContractModel:
     """`value` as a model instance through its canonical JSON; the first violated rule is the message."""
     try:
-        return model.model_validate_json(canonical_json(value).encode("utf-8"))
+        content = canonical_json(value).encode("utf-8")
+    except (CanonicalizationError, UnicodeEncodeError, RecursionError):
+        raise ContractInvalidError(f"{what} has no canonical JSON form", code=code) from None
+    return validated_json(model, content, what=what, code=code)
+
+
+def validated_json(
+    model: type[ContractModel], content: bytes, *, what: str, code: ErrorCode, context: object = None
+) -> ContractModel:
+    """JSON bytes as a model instance; `context` reaches the model's own validators."""
+    try:
+        return model.model_validate_json(content, context=context)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         path = _path(first["loc"])
         raise ContractInvalidError(f"{what} {path or '(root)'}: {first['msg']}", code=code, path=path) from None
-    except (CanonicalizationError, UnicodeEncodeError, RecursionError):
-        raise ContractInvalidError(f"{what} has no canonical JSON form", code=code) from None
 
 
 def _path(location: tuple[int | str, ...]) -> str:

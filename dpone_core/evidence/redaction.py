@@ -13,39 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
+from dpone_core.model.secret_shapes import SECRET_NAMES, secret_shapes
+
 TOKEN: Final = "[REDACTED]"
 _MINIMUM_SECRET_CHARACTERS: Final = 4
-_NAMES: Final = (
-    r"(?:[A-Za-z0-9]{0,24}[_-]?(?:password|passwd|passphrase|pwd)|pass|credentials?|authorization|connection[_-]?string"
-    r"|[A-Za-z0-9]{0,24}[_-]?(?:secret|token)(?:[_-]?(?:key|id|value))?|sas|pat|sig|signature"
-    r"|[A-Za-z0-9]{0,24}[_-]?(?:api|access|private|account|encryption|signing)[_-]?key)"
-)
-_QUOTED: Final = r"\"(?:[^\"\\\n]|\\.){1,512}\"|'(?:[^'\\\n]|\\.){1,512}'|\{(?:[^}\n]|\}\}){1,512}\}"
-_BARE: Final = r"[^\s;&,\"'{}()\[\]]"
-_PATTERNS: Final = (
-    re.compile(
-        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,8192}"
-        r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
-    ),
-    re.compile(r"(?<=://)[^\s\"'<>/@]{0,256}:[^\s\"'<>]{0,512}@"),
-    re.compile(
-        rf"(?i)(?:\b|(?<=_)){_NAMES}[\"']?\s{{0,4}}(?:=>|:=|=)\s{{0,4}}(?P<value>{_QUOTED}|{_BARE}[^;&,\"'\n{{}}]{{0,511}}(?=;)|{_BARE}{{1,512}})"
-    ),
-    re.compile(
-        rf"(?i)(?:\b|(?<=_)){_NAMES}[\"']?\s{{0,4}}:\s{{0,4}}(?P<value>{_QUOTED}"
-        rf"|(?={_BARE}{{0,64}}[0-9!@#$%^*+/=_~.-]){_BARE}{{1,512}}|{_BARE}{{1,512}}(?=[;,}}]|\s{{0,4}}(?:\n|\Z)))"
-    ),
-    re.compile(r"(?i)\b(?:bearer|basic|digest)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,2048})"),
-    re.compile(rf"(?i)--{_NAMES}[ =](?P<value>[^\s\"']{{1,512}})"),
-    re.compile(rf"(?i)<(?:{_NAMES})>(?P<value>[^<\n]{{1,512}})<"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,4096}(?:\.[A-Za-z0-9_-]{0,1024})?"),
-    re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,255}\b|\bgithub_pat_[A-Za-z0-9_]{20,255}\b"),
-    re.compile(
-        r"\bglpat-[A-Za-z0-9_-]{16,255}\b|\bxox[abprs]-[A-Za-z0-9-]{10,255}\b|\bsk_(?:live|test)_[A-Za-z0-9]{16,255}\b"
-    ),
-    re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b|\bya29\.[0-9A-Za-z_-]{16,1024}\b"),
-)
 
 
 class Redactor:
@@ -67,7 +38,7 @@ class Redactor:
         """`text` with every secret replaced by the token; harmless text comes back unchanged."""
         if self._literal is not None:
             text = self._literal.sub(TOKEN, text)
-        for pattern in _PATTERNS:
+        for pattern in secret_shapes():
             text = pattern.sub(_replacement, text)
         return text
 
@@ -94,7 +65,7 @@ def secrets_in_uri(uri: str) -> tuple[str, ...]:
         found += [userinfo, unquote(userinfo), password, unquote(password)]
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
-        if re.fullmatch(_NAMES, name, re.IGNORECASE):
+        if re.fullmatch(SECRET_NAMES, name, re.IGNORECASE):
             found += [value, unquote(value)]
     return tuple(dict.fromkeys(text for text in found if text))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
-from dpone_core.authoring.platform import PlatformSection, StepLimitsSection
-from dpone_core.authoring.validate import findings_of, path_text
+from dpone_core.authoring.platform import StepLimitsSection
 from dpone_core.contracts.pack import Pack
 from dpone_core.contracts.run_spec import (
     RECEIPT_PATH,
@@ -20,12 +20,12 @@ from dpone_core.contracts.run_spec import (
 )
 from dpone_core.contracts.wire import validated
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.gitops.durability import require_durable
+from dpone_core.gitops.platform import ProcessPlatform
 from dpone_core.loading.hooks import phase_of, separate_hooks
-from dpone_core.manifest.document import read_document
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
-from dpone_core.model.problem import ManifestInvalidError, Problem
 from dpone_core.model.vocabulary import (
     HookConnector,
     HookPhase,
@@ -54,31 +54,17 @@ class CompileRequest:
     policy_snapshot_id: str
     pack: Pack
     pack_path: str
-    platform: PlatformSection
+    platform: ProcessPlatform
     sole_process: bool
 
 
-def read_platform(content: bytes, name: str) -> PlatformSection:
-    """Raises ManifestInvalidError with positions for anything but a valid dpone.platform.v1 document."""
-    document = read_document(content, file=name)
-    section = findings_of(PlatformSection, document.value)
-    if isinstance(section, PlatformSection):
-        return section
-    raise ManifestInvalidError(
-        Problem(
-            code=finding.code,
-            message=finding.message,
-            path=path_text(finding.path),
-            position=document.position_of(finding.path),
-            fix=finding.fix,
-        )
-        for finding in section
-    )
-
-
 def compile_run_spec(request: CompileRequest) -> RunSpec:
-    """Deterministic: equal inputs give equal bytes. Raises RunSpecRefusedError or DPONE_RUN_SPEC_INVALID."""
-    plan = request.plan
+    """Deterministic: equal inputs give equal bytes.
+
+    Raises RunSpecRefusedError, VolumeRequiredError or DPONE_RUN_SPEC_INVALID.
+    """
+    plan, platform = request.plan, request.platform
+    require_durable(request.config, platform.settings, mapped=frozenset(platform.connections))
     _refuse_inline_dependency(plan.pre_hooks)
     _refuse_separate_dependency(plan.post_hooks)
     before, after = separate_hooks(plan.pre_hooks), separate_hooks(plan.post_hooks)
@@ -86,10 +72,12 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
         "schema": RUN_SPEC_SCHEMA,
         "process": plan.process,
         "manifest": request.pack.manifest,
-        "image": request.platform.image,
+        "image": platform.image,
         "pack": request.pack_path,
         "pack_fingerprint": request.pack.pack_fingerprint,
         "policy_snapshot_id": request.policy_snapshot_id,
+        "asset": asset_of(request.config),
+        "platform": platform.settings.model_dump(mode="json", exclude_defaults=True),
         "steps": [
             _verify_step(request),
             *(_hook_step(request, hook, BUNDLE_VERIFY) for hook in before),
@@ -98,6 +86,20 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
         ],
     }
     return validated(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
+
+
+def used_refs(config: LoadConfig) -> frozenset[str]:
+    """Every connection that a step of the process uses."""
+    refs = (config.source.connection_ref, config.sink.connection_ref, *(hook.connection_ref for hook in config.hooks))
+    return frozenset(ref for ref in refs if ref is not None)
+
+
+def asset_of(config: LoadConfig) -> str | None:
+    """The target as an asset of Airflow: its connection by name, its table; the same for every run and no secret."""
+    if config.sink.connection_ref is None:
+        return None
+    parts = (part for part in (config.sink.table.schema, config.sink.table.name) if part)
+    return "/".join((f"x-dpone://{config.sink.connection_ref}", *(quote(part, safe="") for part in parts)))
 
 
 def _verify_step(request: CompileRequest) -> dict[str, object]:
@@ -111,7 +113,7 @@ def _hook_step(request: CompileRequest, hook: HookDefinition, behind: str) -> di
     argv = ["dpone", "hooks", "execute", request.pack.manifest, "--phase", hook.phase.value, "--hook-id", hook.id]
     argv += [*_selector(request), *_pack_arguments(request)]
     once = hook.retry_policy is HookRetryPolicy.NONE
-    limits = request.platform.steps.hook
+    limits: StepLimitsSection = request.platform.steps.hook
     if once:
         limits = StepLimitsSection(timeout_seconds=limits.timeout_seconds, retries=0)
     hooks = request.plan.pre_hooks if hook.phase is HookPhase.PRE else request.plan.post_hooks
@@ -200,10 +202,12 @@ def _selector(request: CompileRequest) -> list[str]:
 
 
 def _secrets(request: CompileRequest, refs: Iterable[str | None]) -> list[dict[str, str]]:
-    """Only the references this step uses, in name order; one without mapping is refused."""
+    """Only the references this step uses, in name order; one that neither file nor manifest knows is refused."""
     entries = []
     for ref in sorted({ref for ref in refs if ref is not None}):
         mapped = request.platform.connections.get(ref)
+        if mapped is None and ref in request.config.connections:
+            continue
         if mapped is None:
             raise RunSpecRefusedError(
                 f"connection '{ref}' has no secret in the platform file",

@@ -14,10 +14,13 @@ from dpone_core.contracts.run_spec import RunSpec
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX, DagFileRequest
 from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
-from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, read_platform
+from dpone_core.gitops.platform import read_platform
+from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
+from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
+from dpone_core.manifest.processes import authored_manifest
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
-from dpone_core.resources import read_file_bounded
+from dpone_core.resources import DocumentTooLargeError, read_file_bounded
 from dpone_core.wiring.planned import plan_process
 from dpone_core.wiring.project import environment_snapshot, located, project_root
 
@@ -93,17 +96,45 @@ def compile_manifest(
     pack = load_pack_file(pack_file)
     require_pack(pack, pack.pack_fingerprint, manifest)
     planned = plan_process(configs[0])
-    return compile_run_spec(
+    platform = read_platform(_bounded(platform_file), display_name(platform_file))
+    platform.require_known(_names_among(platform.overridden(), manifest))
+    spec = compile_run_spec(
         CompileRequest(
             config=planned.config,
             plan=planned.plan,
             policy_snapshot_id=planned.snapshot.policy_snapshot_id,
             pack=pack,
             pack_path=_inside(pack_file, manifest.project_root),
-            platform=read_platform(_bounded(platform_file), display_name(platform_file)),
+            platform=platform.of(planned.config.process),
             sole_process=len(manifest.processes) == 1,
         )
     )
+    has_hook_steps = any(step.hook is not None for step in spec.steps)
+    platform.require_used(planned.config.process, used_refs(planned.config), has_hook_steps=has_hook_steps)
+    return spec
+
+
+def _names_among(wanted: tuple[str, ...], manifest: Manifest) -> tuple[str, ...]:
+    """Process names of the manifest and, where those do not hold every wanted one, of the project's other manifests.
+
+    A file is parsed only if it may hold a name that is still missing; one that is no valid manifest holds none.
+    """
+    found = {config.process for config in manifest.processes}
+    for path in sorted(manifest.project_root.rglob("*.y*ml")):
+        missing = [name for name in wanted if name not in found]
+        if not missing:
+            break
+        hidden = any(part.startswith(".") for part in path.relative_to(manifest.project_root).parts)
+        if hidden or path.suffix not in (".yaml", ".yml") or not path.is_file():
+            continue
+        try:
+            content = read_file_bounded(path, MAX_DOCUMENT_BYTES)
+            if b"dpone.batch.v1" in content or any(name.encode() in content for name in missing):
+                authored = authored_manifest(read_document(content, file=display_name(path)))
+                found.update(process.name for process in authored.processes)
+        except (OSError, DocumentTooLargeError, ETLConfigurationError):
+            continue
+    return tuple(sorted(found))
 
 
 def dag_file_request(

@@ -10,7 +10,6 @@ from airflow.providers.common.compat.sdk import DAG
 from dpone_airflow.tasks import wire_dpone_gitops_task_group, wire_dpone_gitops_task_with_gate
 
 ROOT = Path(os.environ["SCENARIO_ROOT"])
-PLATFORM = {"namespace": "default", "startup_check_interval_seconds": 1, "retry_delay_seconds": 1}
 
 for scenario in os.environ["SCENARIOS"].split(","):
     with DAG(scenario, schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), max_active_runs=1) as dag:
@@ -18,6 +17,5 @@ for scenario in os.environ["SCENARIOS"].split(","):
         wire(
             dag=dag,
             run_spec=ROOT / f"{scenario}.run_spec.json",
-            platform={**PLATFORM, "bundle_root": f"/opt/dpone/{scenario}"},
         )
     globals()[f"dag_{scenario}"] = dag

@@ -92,6 +92,12 @@ image: "registry.example/dpone@sha256:{digest}"
 connections:
   shop: {{secret: {scenario}, key: shop}}
   warehouse: {{secret: {scenario}, key: warehouse}}
+defaults:
+  namespace: default
+  startup_check_interval_seconds: 1
+  retry_delay_seconds: 1
+  local_pod_runner: true
+  bundle_root: /opt/dpone/{bundle}
 """
 
 
@@ -131,7 +137,7 @@ class Project:
         (self.bundle / "orders.yaml").write_text(MANIFEST.format(threshold=threshold, post_hooks=post_hooks))
         (self.bundle / "refresh.sql").write_text(HOOK_SQL)
         (self.bundle / "platform.yaml").write_text(
-            PLATFORM.format(digest="0" * 64, scenario=self.scenario.replace("_", "-"))
+            PLATFORM.format(digest="0" * 64, scenario=self.scenario.replace("_", "-"), bundle=self.scenario)
         )
         self.dpone("gitops", "pack", "orders.yaml", "--output", "orders.pack.json")
         spec = str(self.root / f"{self.scenario}.run_spec.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,31 +11,60 @@ import pytest
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from dpone_airflow.pod_args import Platform, PodArguments, inline_step, label_value, pod_arguments, pod_name
+from dpone_airflow.pod_args import Platform, ProcessPods, inline_step, label_value, pod_name
+from dpone_core.contracts.platform import IDENTITY_VARIABLES, OWN_KEYWORDS
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep, parse_run_spec
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.vocabulary import WithoutReceipt
 from tests.spec.contracts.documents import IMAGE, hook_step, load_step, receipt, run_spec_document, verify_step
+
+EVERYTHING = Platform.of(
+    {
+        "namespace": "etl",
+        "kubernetes_conn_id": "cluster",
+        "in_cluster": False,
+        "config_file": "/etc/kubeconfig",
+        "service_account_name": "dpone",
+        "image_pull_policy": "Always",
+        "node_selector": {"disk": "ssd"},
+        "pod_template_file": "/etc/pod.yaml",
+        "priority_class_name": "high",
+        "schedule_timeout_seconds": 60,
+        "pool": "dwh",
+        "queue": "etl",
+        "priority_weight": 3,
+        "kubernetes_pod_operator": {"log_events_on_startup": False},
+    }
+)
 
 
 def spec(**changes: Any) -> RunSpec:
     return parse_run_spec(json.dumps(run_spec_document(**changes)))
 
 
-def arguments(step: RunSpecStep | None = None, platform: Platform | None = None) -> PodArguments:
-    return pod_arguments(
-        spec(),
-        step or spec().load,
-        platform=platform or Platform(),
-        receipt_task_ids={"pre_hook_refresh_mart": "g.pre_hook_refresh_mart"},
-        dpone_version="0.1.0",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """All pure arguments of one step's operator, and what needs vendor types."""
+
+    operator: dict[str, Any]
+    optional: dict[str, Any]
+    secrets: list[tuple[str, str, str]]
+    execution_timeout_seconds: int
+
+
+def arguments(step: RunSpecStep | None = None, platform: Platform | None = None) -> Made:
+    pods = ProcessPods(spec(), platform or Platform(), dpone_version="0.1.0")
+    own = pods.arguments(step or spec().load, receipt_task_ids={"pre_hook_refresh_mart": "g.pre_hook_refresh_mart"})
+    return Made(
+        operator={**pods.shared, **own.operator},
+        optional=pods.optional,
+        secrets=[(one.name, one.secret, one.key) for one in own.secret_env],
+        execution_timeout_seconds=own.execution_timeout_seconds,
     )
 
 
-def environment() -> dict[str, str]:
-    variables = arguments().operator["env_vars"]
-    assert isinstance(variables, dict)
-    return variables
+def environment(platform: Platform | None = None) -> dict[str, str]:
+    return dict(arguments(platform=platform).operator["env_vars"])
 
 
 def rendered(name: str, **context: Any) -> str:
@@ -46,7 +76,7 @@ def test_the_command_is_the_reviewed_one() -> None:
     made = arguments()
     assert (made.operator["cmds"], made.operator["arguments"]) == (["dpone"], list(spec().load.argv[1:]))
     assert made.operator["image"] == IMAGE
-    assert made.dpone_command.startswith("dpone run flights.yaml --separate-hooks receipts --receipt-path ")
+    assert made.operator["dpone_command"].startswith("dpone run flights.yaml --separate-hooks receipts --receipt-path ")
 
 
 def test_what_keeps_a_run_honest_cannot_be_configured_away() -> None:
@@ -106,7 +136,7 @@ def test_a_step_that_takes_no_receipts_gets_none() -> None:
 
 def test_secrets_are_references_and_only_those_of_the_step() -> None:
     made = arguments()
-    assert [(one.name, one.secret, one.key) for one in made.secret_env] == [("DPONE_CONN_DWH", "dpone-dwh", "uri")]
+    assert made.secrets == [("DPONE_CONN_DWH", "dpone-dwh", "uri")]
     assert "dpone-dwh" not in json.dumps(made.operator)
 
 
@@ -115,7 +145,6 @@ def test_the_orphan_limit_comes_after_airflow_s_own_timeout(step_index: int) -> 
     step = spec().steps[step_index]
     made = arguments(step, Platform(startup_timeout_seconds=100, termination_grace_seconds=30))
     deadline = made.operator["active_deadline_seconds"]
-    assert isinstance(deadline, int)
     assert made.execution_timeout_seconds == 100 + step.timeout_seconds
     assert deadline > made.execution_timeout_seconds + 30
 
@@ -125,14 +154,13 @@ def test_retries_are_those_of_the_step() -> None:
 
 
 def test_the_run_spec_is_shown_by_reference() -> None:
-    shown = arguments().run_spec_ref
+    shown = arguments().operator["run_spec_ref"]
     assert len(json.dumps(shown)) < 1024
     assert shown["run_spec_fingerprint"] == spec().fingerprint
 
 
 def test_labels_are_values_kubernetes_accepts() -> None:
-    made = arguments(platform=Platform(labels={"team": "dwh", "dpone_step": "forged"})).operator["labels"]
-    assert isinstance(made, dict)
+    made = arguments(platform=Platform(labels={"team": "dwh"})).operator["labels"]
     assert made["team"] == "dwh" and made["dpone_step"] == "dpone_run_flights"
     assert all(0 < len(value) <= 63 for value in made.values())
 
@@ -148,6 +176,29 @@ def test_settings_the_platform_does_not_make_are_left_to_the_cluster() -> None:
     assert not {"namespace", "in_cluster", "pool", "node_selector"} & set(arguments().operator)
     made = arguments(platform=Platform(namespace="etl", in_cluster=False, node_selector={"disk": "ssd"})).operator
     assert (made["namespace"], made["in_cluster"], made["node_selector"]) == ("etl", False, {"disk": "ssd"})
+
+
+def test_variables_of_the_platform_reach_every_step_beside_its_identity() -> None:
+    variables = environment(Platform(env={"TZ": "UTC"}))
+    assert variables["TZ"] == "UTC" and set(variables) - {"TZ"} == IDENTITY_VARIABLES
+
+
+def test_no_argument_that_dpone_sets_can_be_overridden() -> None:
+    made = arguments(platform=EVERYTHING)
+    assert {*made.operator, *made.optional} - {"log_events_on_startup"} <= OWN_KEYWORDS
+
+
+def test_a_further_argument_of_the_operator_is_passed_on_and_never_wins() -> None:
+    assert arguments(platform=EVERYTHING).operator["log_events_on_startup"] is False
+    with pytest.raises(ETLConfigurationError, match="'do_xcom_push' is set by dpone"):
+        Platform.of({"kubernetes_pod_operator": {"do_xcom_push": False}})
+
+
+def test_a_deadline_that_would_take_the_receipt_is_refused() -> None:
+    limit = 600 + 7200 + 60
+    assert arguments(platform=Platform(active_deadline_seconds=limit)).operator["active_deadline_seconds"] == limit
+    with pytest.raises(ETLConfigurationError, match="before its step's own limit"):
+        arguments(platform=Platform(active_deadline_seconds=limit - 1))
 
 
 def test_a_platform_comes_from_a_mapping() -> None:

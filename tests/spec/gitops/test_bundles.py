@@ -24,6 +24,7 @@ PLATFORM = {
         "hook": {"timeout_seconds": 600, "retries": 1},
         "load": {"timeout_seconds": 900, "retries": 1},
     },
+    "defaults": {"local_pod_runner": True},
 }
 SEPARATE = {"execution": {"cli": "inline", "airflow": "separate_task"}}
 

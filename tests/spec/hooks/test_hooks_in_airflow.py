@@ -23,6 +23,7 @@ PLATFORM = {
     "kind": "dpone.platform.v1",
     "image": "registry.example/dpone@sha256:" + "a" * 64,
     "connections": {ref: {"secret": f"dpone-{ref}", "key": "uri"} for ref in ("shop", "dwh", "pager")},
+    "defaults": {"local_pod_runner": True},
 }
 
 

@@ -1,0 +1,81 @@
+"""What a process keeps in files must outlive the pod that writes it: a declared volume covers it, or no run-spec.
+
+A load into a directory of a pod that is deleted afterwards would be reported as committed and be gone. Source: design
+12 "State, checkpoints or evidence of type file".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.connection import EMBEDDED_SCHEMES
+from dpone_core.model.connector import ConnectorType
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.vocabulary import StateType
+
+EVIDENCE_VARIABLE: Final = "DPONE_EVIDENCE_DIR"
+_ALWAYS_FILES: Final = frozenset({ConnectorType.DUCKDB, ConnectorType.FILES, ConnectorType.SQLITE})
+
+
+class VolumeRequiredError(ETLConfigurationError):
+    """Something the process keeps would die with its pod; the message names what, and the path where it is known."""
+
+    code = "DPONE_PLATFORM_VOLUME_REQUIRED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """`path` is None where only a secret knows it; `written` is False for what is only read."""
+
+    what: str
+    path: str | None
+    written: bool = True
+
+
+def require_durable(config: LoadConfig, settings: PlatformSettings, *, mapped: frozenset[str]) -> None:
+    """Raises VolumeRequiredError; `mapped` are the references whose URI comes from a Secret of the cluster."""
+    for kept in _kept(config, settings, mapped):
+        if kept.path is None:
+            covered = settings.local_pod_runner or bool(settings.durable_paths) or _has_durable_volume(settings)
+        else:
+            covered = kept.path.startswith("/") or settings.local_pod_runner
+            covered = covered and (settings.keeps(kept.path) if kept.written else settings.shows(kept.path))
+        if not covered:
+            where = f" at '{kept.path}'" if kept.path is not None else ""
+            raise VolumeRequiredError(
+                f"process '{config.process}': {kept.what}{where} lies on no declared volume of its pods",
+                fix="give an absolute path and mount a persistent_volume_claim over it under 'volumes' of the platform "
+                "file, name it under 'durable_paths' if the pod template mounts it, or set local_pod_runner where pods "
+                "are local processes",
+            )
+
+
+def _kept(config: LoadConfig, settings: PlatformSettings, mapped: frozenset[str]) -> Iterator[_Kept]:
+    evidence = settings.env.get(EVIDENCE_VARIABLE)
+    if evidence is not None:
+        yield _Kept(what="evidence", path=evidence)
+    if config.state is StateType.FILE:
+        yield _Kept(what="state of type file", path=evidence or ".dpone")
+    if config.sink.connection_ref is not None:
+        yield from _side(config, "the target", config.sink.type, config.sink.connection_ref, mapped, written=True)
+    if config.source.connection_ref is not None:
+        yield from _side(config, "the source", config.source.type, config.source.connection_ref, mapped, written=False)
+
+
+def _side(
+    config: LoadConfig, what: str, type: ConnectorType, ref: str, mapped: frozenset[str], *, written: bool
+) -> Iterator[_Kept]:
+    uri = config.connections.get(ref) if ref not in mapped else None
+    scheme, _, rest = uri.partition("://") if uri is not None else ("", "", "")
+    if scheme.lower() in EMBEDDED_SCHEMES:
+        yield _Kept(what=f"{what} '{scheme}://'", path=rest[1:], written=written)
+    elif written and type in _ALWAYS_FILES:
+        yield _Kept(what=f"{what} of type {type.value}", path=None)
+
+
+def _has_durable_volume(settings: PlatformSettings) -> bool:
+    return any(volume.is_durable and any(not mount.read_only for mount in volume.mounts) for volume in settings.volumes)

@@ -1,0 +1,131 @@
+"""The platform file, read with positions and resolved for one process.
+
+`defaults` and the entry under `processes` merge deep, lists and values replace; every finding is placed at the line
+that authored it. Source: design 4 "precedence" and 12; case I13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from dpone_core.authoring.platform import PlatformSection, SecretKeySection, StepsSection
+from dpone_core.authoring.validate import CONFLICT, UNKNOWN_FIELD, Finding, Path, closest, findings_of, null_findings
+from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.manifest.document import Document, read_document
+from dpone_core.manifest.merge import Layer, merge
+from dpone_core.manifest.processes import in_document_order, problem_at
+from dpone_core.model.problem import ManifestInvalidError
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_OF_A_PROCESS = frozenset({"image", "connections", "steps"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPlatform:
+    """What the platform decides for one process."""
+
+    image: str
+    connections: Mapping[str, SecretKeySection]
+    steps: StepsSection
+    settings: PlatformSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformFile:
+    """A valid dpone.platform.v1 document and the way back to its lines."""
+
+    section: PlatformSection
+    document: Document
+
+    def overridden(self) -> tuple[str, ...]:
+        """Names under `processes`."""
+        return tuple(self.section.processes)
+
+    def of(self, process: str) -> ProcessPlatform:
+        """Resolved for a process. Raises ManifestInvalidError where merged settings contradict each other."""
+        origin: Path = ("processes", process)
+        override = _mapping(_mapping(self.document.value.get("processes")).get(process))
+        return ProcessPlatform(
+            image=str(override.get("image") or self.section.image),
+            connections={
+                **self.section.connections,
+                **(self.section.processes[process].connections if process in self.section.processes else {}),
+            },
+            steps=self._merged(
+                StepsSection,
+                Layer(origin=("steps",), value=_mapping(self.document.value.get("steps"))),
+                Layer(origin=(*origin, "steps"), value=_mapping(override.get("steps"))),
+            ),
+            settings=self._merged(
+                PlatformSettings,
+                Layer(origin=("defaults",), value=_mapping(self.document.value.get("defaults"))),
+                Layer(
+                    origin=origin, value={name: item for name, item in override.items() if name not in _OF_A_PROCESS}
+                ),
+            ),
+        )
+
+    def require_used(self, process: str, refs: Iterable[str], *, has_hook_steps: bool) -> None:
+        """Raises ManifestInvalidError for what `processes.<process>` states without any effect on it."""
+        entry = self.section.processes.get(process)
+        if entry is None:
+            return
+        at: Path = ("processes", process)
+        unused: list[tuple[Path, str]] = [
+            ((*at, "connections", ref), f"process '{process}' does not use connection '{ref}'")
+            for ref in entry.connections
+            if ref not in set(refs)
+        ]
+        if "hook" in entry.steps.model_fields_set and not has_hook_steps:
+            unused.append(((*at, "steps", "hook"), f"process '{process}' has no hook with a task of its own"))
+        if "poll_interval_seconds" in entry.model_fields_set and not self.of(process).settings.deferrable:
+            unused.append(((*at, "poll_interval_seconds"), f"process '{process}' is not deferrable"))
+        self._refuse(Finding(code=CONFLICT, message=text, path=path, fix="remove it") for path, text in unused)
+
+    def require_known(self, names: Iterable[str]) -> None:
+        """Raises ManifestInvalidError for an entry of `processes` that is none of the project's processes."""
+        known = tuple(names)
+        unknown = [name for name in self.section.processes if name not in known]
+        self._refuse(
+            Finding(
+                code=UNKNOWN_FIELD,
+                message=f"no manifest of the project has a process '{name}'",
+                path=("processes", name),
+                fix=f"did you mean '{guess}'?" if (guess := closest(name, known)) else "remove the entry",
+            )
+            for name in unknown
+        )
+
+    def _merged(self, model: type[_Model], *layers: Layer) -> _Model:
+        merged = merge(*layers)
+        result = findings_of(model, merged.value)
+        if isinstance(result, model):
+            return result
+        assert isinstance(result, tuple)
+        raise ManifestInvalidError(
+            in_document_order(problem_at(self.document, found, merged.authored_path(found.path)) for found in result)
+        )
+
+    def _refuse(self, findings: Iterable[Finding]) -> None:
+        problems = in_document_order(problem_at(self.document, found, found.path) for found in findings)
+        if problems:
+            raise ManifestInvalidError(problems)
+
+
+def read_platform(content: bytes, name: str) -> PlatformFile:
+    """Raises ManifestInvalidError with positions for anything but a valid dpone.platform.v1 document."""
+    document = read_document(content, file=name)
+    section = findings_of(PlatformSection, document.value)
+    nulls = tuple(null_findings(document.value))
+    found = (*nulls, *section) if isinstance(section, tuple) else nulls
+    if found or isinstance(section, tuple):
+        raise ManifestInvalidError(in_document_order(problem_at(document, one, one.path) for one in found))
+    return PlatformFile(section=section, document=document)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
