@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpone_core.authoring.platform import PlatformSection, SecretKeySection, StepLimitsSection, StepsSection
+from dpone_core.authoring.platform import PLATFORM_KIND
 from dpone_core.cli.dispatch import build_parser
 from dpone_core.errors import ExitClass
-from dpone_core.manifest.schema import field_texts
 from dpone_core.model.error_catalogue import CATALOGUE, by_area
 from dpone_core.resources import schemas_directory
 
@@ -178,15 +177,12 @@ def manifest_page() -> str:
 
 
 def platform_sections() -> list[str]:
-    """The platform file is written by people too, and has no schema file."""
-    platform = PlatformSection.model_json_schema()
-    for model in (PlatformSection, StepsSection, StepLimitsSection, SecretKeySection):
-        definition = platform if model is PlatformSection else platform["$defs"][model.__name__]
-        for name, text in field_texts(model).items():
-            definition["properties"][name]["description"] = text
-    lines = section("`dpone.platform.v1`, the platform file", platform, platform)
+    """The platform file is written by people too."""
+    platform = schema_of(PLATFORM_KIND)
+    root = platform["$defs"][name_of(platform["$ref"])]
+    lines = section("`dpone.platform.v1`, the platform file", root, platform)
     done: set[str] = set()
-    for path, name in reachable(platform, platform):
+    for path, name in reachable(root, platform):
         if name not in done:
             done.add(name)
             lines += section(f"`{path}` of a platform file", platform["$defs"][name], platform)

@@ -18,15 +18,19 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
 
 from dpone_core.authoring.kinds import FRAGMENT_OF, BatchDocument, FlowProcess, FlowProcesses, ManifestKind
 from dpone_core.authoring.platform import PLATFORM_KIND, PlatformSection
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import QualitySection
 from dpone_core.authoring.section import Section
+from dpone_core.contracts.wire import Contract
 
 Schema = dict[str, Any]
+_Model = TypeVar("_Model", bound=BaseModel)
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REF: Final = "#/$defs/"
@@ -69,23 +73,23 @@ def _definitions(model: type[Section]) -> Schema:
     schema = model.model_json_schema(by_alias=True, ref_template=_REF + "{model}")
     definitions: Schema = schema.pop("$defs", {})
     definitions[model.__name__] = schema
-    sections = {section.__name__: section for section in _sections(Section)}
+    sections = {section.__name__: section for root in (Section, Contract) for section in _sections(root)}
     for name, definition in definitions.items():
         if name in sections:
             _describe(definition, sections[name])
     return {name: _without_nulls(definition) for name, definition in definitions.items() if name != "JsonValue"}
 
 
-def _sections(model: type[Section]) -> Iterator[type[Section]]:
+def _sections(model: type[_Model]) -> Iterator[type[_Model]]:
     for section in model.__subclasses__():
         yield section
         yield from _sections(section)
 
 
-def _describe(definition: Schema, section: type[Section]) -> None:
+def _describe(definition: Schema, section: type[BaseModel]) -> None:
     texts: dict[str, str] = {}
     for ancestor in reversed(section.__mro__):
-        if issubclass(ancestor, Section):
+        if issubclass(ancestor, (Section, Contract)):
             texts |= field_texts(ancestor)
     for name, field in section.model_fields.items():
         described = definition["properties"][field.alias or name]
@@ -94,7 +98,7 @@ def _describe(definition: Schema, section: type[Section]) -> None:
     definition["description"] = " ".join((section.__doc__ or "").split())
 
 
-def field_texts(section: type[Section]) -> dict[str, str]:
+def field_texts(section: type[BaseModel]) -> dict[str, str]:
     """The text under each field of the class body. Raises KeyError later where one is missing."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(section))).body
     assert isinstance(body, ast.ClassDef)
@@ -214,7 +218,7 @@ def schema_text(kind: ManifestKind) -> str:
 
 def platform_schema() -> Schema:
     """The platform file, whose structure needs nothing but its model."""
-    definitions = _definitions(PlatformSection)
+    definitions = _definitions(PlatformSection) | {"JsonValue": {"description": "Any value."}}
     body = {"$ref": _REF + PlatformSection.__name__}
     head: Schema = {
         "$schema": DIALECT,
