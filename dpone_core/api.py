@@ -337,6 +337,7 @@ def prepare_run(
             resolver,
             _hook_receipts(process, options, invocation, fingerprint, variables),
             invocation,
+            evidence_root(variables),
         )
         for process in planned
     ]

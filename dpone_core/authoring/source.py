@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, StrictInt
 from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.hooks import SQL_EXACTLY_ONE, HooksSection
@@ -14,6 +14,7 @@ from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
 from dpone_core.model.connector import ConnectorType
+from dpone_core.model.load_config import CheckpointsType
 
 _DATE_UNITS: Final = {"D": "days"}
 _TIME_UNITS: Final = {"H": "hours", "M": "minutes", "S": "seconds"}
@@ -66,6 +67,15 @@ class IncrementalSection(Section):
     """ISO 8601 duration read again before the saved cursor, for late rows."""
 
 
+class BoundsSection(Section):
+    """Bounds of the ranges, so that they stay the same while the source grows; a key outside them is refused."""
+
+    lower: Text | StrictInt
+    """Least key: digits, or ISO 8601 of dates and times."""
+    upper: Text | StrictInt
+    """Greatest key, included."""
+
+
 class PartitioningSection(Section):
     """Splits the extraction into key ranges (native transfer)."""
 
@@ -75,6 +85,10 @@ class PartitioningSection(Section):
     """Number of ranges."""
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """Ranges transferred at the same time."""
+    bounds: BoundsSection | None = None
+    """Given bounds; the source is asked unless they stand here."""
+    checkpoints: CheckpointsType = CheckpointsType.SINK
+    """Where a resume finds what is done: `sink` keeps control tables, `file` JSONL beside the evidence."""
     airflow: Literal["inline", "mapped"] = "inline"
     """`mapped` gives every range a mapped Airflow task."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from dpone_core.contracts.step_receipt import StepReceipt
@@ -13,6 +13,7 @@ from dpone_core.loading.record import LoadRecord
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
+from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.clock import Clock
 from dpone_core.ports.evidence import EvidenceFiles
@@ -22,10 +23,16 @@ from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.state import CommitIntents, CursorState, Lease, TargetLease
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
+OpenReader = Callable[[], AbstractContextManager[SourcePorts]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSessions:
-    """Open connections of one attempt; `cursor`, `intents` and `audit` are None where plan and manifest say so."""
+    """Open connections of one attempt; `cursor`, `intents` and `audit` are None where plan and manifest say so.
+
+    `open_reader` opens one more session of the source, for a reader of its own; like `checkpoints` it is there when
+    the plan splits the extraction.
+    """
 
     source: SourcePorts
     sink: SinkPorts
@@ -33,6 +40,8 @@ class LoadSessions:
     cursor: CursorState | None
     lease: TargetLease | None
     intents: CommitIntents | None = None
+    open_reader: OpenReader | None = None
+    checkpoints: CheckpointStore | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

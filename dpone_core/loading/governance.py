@@ -16,7 +16,7 @@ from dpone_core.acceptance.recorder import AcceptanceMetricsRecorder, SideDatase
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.audit import StepOutcome, utc_text
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.payload import ExtractedPayload
+from dpone_core.loading.payload import Extracted, ExtractedPayload
 from dpone_core.loading.record import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model import lineage
 from dpone_core.model.outcome import AcceptanceMetricSnapshot, QualityGateFailureOutcome
@@ -27,11 +27,12 @@ from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.receipt import QualityGateReceipt
+from dpone_core.quality.scope import QualityScopeSummary
 
 _OPERATION: Final = {StrategyMode.INCREMENTAL_APPEND: "insert", StrategyMode.INCREMENTAL_MERGE: "upsert"}
 
 
-def stage_request(context: LoadContext, payload: ExtractedPayload) -> StageRequest:
+def stage_request(context: LoadContext, payload: Extracted) -> StageRequest:
     target = context.plan.target
     return StageRequest(
         identity=context.identity,
@@ -68,7 +69,7 @@ def lineage_columns(context: LoadContext) -> LineageColumns:
     )
 
 
-def add_columns(context: LoadContext, payload: ExtractedPayload) -> None:
+def add_columns(context: LoadContext, payload: Extracted) -> None:
     """Before rows are written. Nullable columns only: no row of the target changes."""
     added = payload.extraction.target.added
     if added.columns:
@@ -77,7 +78,7 @@ def add_columns(context: LoadContext, payload: ExtractedPayload) -> None:
             context.sessions.sink.target.add_columns(context.plan.target.table, added)
 
 
-def source_dataset(context: LoadContext, payload: ExtractedPayload) -> SideDataset:
+def source_dataset(context: LoadContext, payload: Extracted) -> SideDataset:
     return SideDataset(
         side=Side.SOURCE,
         dataset=context.plan.source.dataset,
@@ -132,11 +133,16 @@ def judged(
     source: QualitySideSnapshot,
     target: QualitySideSnapshot,
     outcome: QualityGateFailureOutcome,
+    scope: QualityScopeSummary | None = None,
 ) -> QualityGateReceipt:
     """The one evaluation of this load's gates, recorded whatever it says. Raises QualityGateFailure."""
     with context.record.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+        if scope is not None:
+            step.details["quality_scope"] = scope.as_json()
         try:
-            receipt = execution.evaluate(boundary=boundary, source=source, target=target, outcome=outcome)
+            receipt = execution.evaluate(
+                boundary=boundary, source=source, target=target, scope_summary=scope, outcome=outcome
+            )
         except QualityGateFailure as failure:
             step.details |= {"quality_gates": failure.report.as_json()}
             raise

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.typed_rows import SideHashes
 from dpone_core.model.outcome import LoadResult
 from dpone_core.quality.receipt import QualityGateReceipt
+
+
+class Extracted(Protocol):
+    """Whatever was extracted, in one stream or in many."""
+
+    @property
+    def extraction(self) -> Extraction: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ class LoadPosition:
 
     `unproven_hook` is set while a hook that must not be repeated runs, and stays set if it did not succeed.
     `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor.
+    `native_checkpoint` is what the checkpoints of a native transfer say once its target was touched.
     """
 
     boundary: Boundary = Boundary.PRE_COMMIT
@@ -28,6 +29,7 @@ class LoadPosition:
     result: LoadResult = field(default_factory=LoadResult)
     unproven_hook: bool = False
     unsettled_load: bool = False
+    native_checkpoint: CheckpointState | None = None
 
     def committing(self) -> None:
         """The commit is about to be sent: from here on its outcome is unknown until it answers."""
@@ -44,6 +46,16 @@ class LoadPosition:
         self.boundary = Boundary.POST_COMMIT
         self.result = result
 
+    def resuming(self) -> None:
+        """Every partition is committed by an earlier attempt: what follows only validates."""
+        self.boundary = Boundary.RESUME_VALIDATION
+        self.native_checkpoint = CheckpointState.COMMITTED
+
+    def committed_natively(self, result: LoadResult, checkpoint: CheckpointState) -> None:
+        """The target holds what was published so far, and its checkpoints say so, or may not."""
+        self.committed(result)
+        self.native_checkpoint = checkpoint
+
     def counted(self, *, inserted_rows: int | None, final_rows: int | None) -> None:
         """The target was counted after the commit: what was found replaces what the sink said."""
         self.result = replace(self.result, inserted_rows=inserted_rows, final_rows=final_rows)
@@ -51,6 +63,8 @@ class LoadPosition:
     @property
     def checkpoint_state(self) -> CheckpointState:
         """Without native checkpoints nothing advanced before the commit and nothing applies after it."""
+        if self.native_checkpoint is not None and self.target_state is not TargetState.UNKNOWN:
+            return self.native_checkpoint
         match self.target_state:
             case TargetState.NOT_MUTATED:
                 return CheckpointState.NOT_ADVANCED
@@ -64,6 +78,10 @@ class LoadPosition:
         """Whether a retry may repeat something; unknown never counts as safe."""
         if self.unproven_hook or self.unsettled_load or self.target_state is TargetState.UNKNOWN:
             return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
+        if self.native_checkpoint is CheckpointState.UNKNOWN:
+            return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
+        if self.native_checkpoint is CheckpointState.COMMITTED:
+            return RetryClassification.RETRY_VIA_NATIVE_RESUME
         if self.target_state is TargetState.NOT_MUTATED:
             return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
         return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION

@@ -13,6 +13,7 @@ from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
+from dpone_core.loading.native import NativeLoad, NativeTransferService
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
@@ -40,12 +41,20 @@ class ETLProcessor:
         self._run_hooks(context.plan.pre_hooks)
         context.environment.cancellation.checkpoint()
         extraction = self._extract(saved)
-        services = ExtractedPayloadLoadService(context=context, loads=PayloadLoadService(context=context))
-        loaded = services.load(extraction, execution)
+        native: NativeLoad | None = None
+        if context.plan.source.partitioning is not None:
+            service = NativeTransferService(context=context, partitioning=context.plan.source.partitioning)
+            native = service.load(extraction, execution)
+            extraction, loaded = native.extraction, native.loaded
+        else:
+            services = ExtractedPayloadLoadService(context=context, loads=PayloadLoadService(context=context))
+            loaded = services.load(extraction, execution)
         self._publish_success(execution, loaded)
         execution.revalidate(context.config)
         execution.accept_state(loaded.receipt)
         self._advance_state(saved, extraction)
+        if native is not None:
+            native.complete(context)
         context.commit_shield.close()
         context.environment.cancellation.checkpoint()
         self._run_hooks(context.plan.post_hooks, hook_outcome(context))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dpone_core.authoring.hooks import HookSection
 from dpone_core.authoring.rules import connection_refs, hook_path, hook_sections
 from dpone_core.authoring.sink import DEFAULT_FILE_FORMAT, SinkSection
-from dpone_core.authoring.source import TableSection, duration_of
+from dpone_core.authoring.source import PartitioningSection, TableSection, duration_of
 from dpone_core.authoring.validate import Path
 from dpone_core.manifest.processes import AuthoredProcess
 from dpone_core.model.connector import ConnectorType
@@ -18,6 +18,7 @@ from dpone_core.model.load_config import (
     LineageConfig,
     LoadConfig,
     PartitionBy,
+    PartitioningConfig,
     PhysicalDesign,
     SinkConfig,
     SourceConfig,
@@ -69,6 +70,21 @@ def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
         incremental=None
         if cursor is None
         else IncrementalConfig(cursor_column=cursor.cursor_column, lookback=duration_of(cursor.lookback)),
+        partitioning=_partitioning(source.options.partitioning),
+    )
+
+
+def _partitioning(section: PartitioningSection | None) -> PartitioningConfig | None:
+    if section is None:
+        return None
+    bounds = section.bounds
+    return PartitioningConfig(
+        column=section.column,
+        num_partitions=section.num_partitions,
+        workers=section.workers,
+        lower=None if bounds is None else str(bounds.lower),
+        upper=None if bounds is None else str(bounds.upper),
+        checkpoints=section.checkpoints,
     )
 
 

@@ -710,6 +710,31 @@ _TRANSFER = _entries(
         "Look with `dpone transfer show`, then say what you found with `dpone transfer reconcile`.",
     ),
     (
+        "native_transfer_run_incomplete",
+        "Another run has published a part of its ranges and has not finished; its rows would be loaded twice.",
+        "Run again with that run id, or remove its rows and say so with `dpone transfer reconcile`.",
+    ),
+    (
+        "native_transfer_workload_changed",
+        "Ranges of this run are in the target, and its query or schema has changed since.",
+        "Restore the query and run again, or remove the rows and say so with `dpone transfer reconcile`.",
+    ),
+    (
+        "native_transfer_cursor_moved",
+        "Another load saved a cursor after this run was planned.",
+        "Compare the target with the evidence of both loads, then load under another run id.",
+    ),
+    (
+        "native_transfer_target_missing",
+        "Every range is committed and the target does not exist.",
+        "Find out who removed it, then load under another run id.",
+    ),
+    (
+        "partition_coverage_incomplete",
+        "The ranges hold another number of rows than the source held when they were planned.",
+        "Load while nobody changes the source, or from a copy that stands still.",
+    ),
+    (
         "native_transfer_target_commit_guard_invalid",
         "A stored guard cannot be understood, which never counts as resolved.",
         "Find out who changed the checkpoints; then reconcile by hand.",
@@ -831,6 +856,16 @@ _WARNING = _entries(
     ("acceptance_metric_unknown_columns", "A named column does not exist.", "Correct the column list."),
     ("acceptance_metric_uncountable_columns", "A column was left out.", "Leave it out by name, or accept it."),
     ("acceptance_metric_nothing_selected", "Nothing was measured on a side.", "Request a check or a column."),
+    (
+        "checkpoint_tail_torn",
+        "A crash tore the last checkpoint record; it was left out.",
+        "Nothing: its range is transferred again, or its guard blocks.",
+    ),
+    (
+        "source_changed_while_read",
+        "The source has no common snapshot, and its number of rows changed while ranges were read.",
+        "Compare source and target, or load while nobody writes.",
+    ),
     (
         "row_identity_without_unique_key",
         "Row ids were asked for and there is no unique_key.",

@@ -44,6 +44,28 @@ class IncrementalConfig:
     lookback: timedelta = timedelta()
 
 
+class CheckpointsType(StrEnum):
+    """Where native transfer keeps its checkpoints: control tables of the sink, or files in the evidence directory."""
+
+    SINK = "sink"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitioningConfig:
+    """Native transfer: `column` is split into `num_partitions` ranges, `workers` of them are read at a time.
+
+    `lower` and `upper` are given bounds as text, None = the source is asked.
+    """
+
+    column: str
+    num_partitions: int
+    workers: int = 1
+    lower: str | None = None
+    upper: str | None = None
+    checkpoints: CheckpointsType = CheckpointsType.SINK
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
     """Exactly one of `table`, `query`, `path` is set."""
@@ -55,6 +77,7 @@ class SourceConfig:
     path: str | None = None
     format: str | None = None
     incremental: IncrementalConfig | None = None
+    partitioning: PartitioningConfig | None = None
 
     @property
     def dataset(self) -> str:

@@ -151,7 +151,7 @@ class TransferPlan:
     """What one run reads, fixed by its first attempt so that a resume reads the same.
 
     `rows` is what the source held in the window then. The window is that of the cursor, None without one;
-    `next_cursor` becomes the saved cursor after success.
+    `next_cursor` becomes the saved cursor after success, if the saved one still is that of `seen_load_id`.
     """
 
     column: str
@@ -162,6 +162,7 @@ class TransferPlan:
     window_lower: str | None = None
     window_upper: str | None = None
     next_cursor: str | None = None
+    seen_load_id: str | None = None
 
     def partitions(self, route: TransferRoute, query_hash: str, schema_hash: str) -> tuple[TransferPartition, ...]:
         """The planned partitions under the hashes of an attempt."""

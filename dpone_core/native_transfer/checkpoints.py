@@ -132,6 +132,7 @@ def run_json(run: TransferRun) -> dict[str, object]:
             "window_lower": plan.window_lower,
             "window_upper": plan.window_upper,
             "next_cursor": plan.next_cursor,
+            "seen_load_id": plan.seen_load_id,
             "partition_bounds": [bounds.as_json() for bounds in plan.ranges],
         },
     }
@@ -166,6 +167,7 @@ def run_of(document: object) -> TransferRun:
                 window_lower=_optional_text(plan["window_lower"]),
                 window_upper=_optional_text(plan["window_upper"]),
                 next_cursor=_optional_text(plan["next_cursor"]),
+                seen_load_id=_optional_text(plan["seen_load_id"]),
             ),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -34,6 +34,7 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
             reader=route.source.reader,
             has_metric_probe=route.source.metric_probe,
             incremental=config.source.incremental,
+            partitioning=config.source.partitioning,
         ),
         targets=(target,),
         pre_hooks=HookGraph.of(config.hooks, HookPhase.PRE).ordered,
@@ -98,7 +99,7 @@ def _decisions(config: LoadConfig, route: Route, lineage: LineageChoice) -> tupl
             component="planner",
             category="source_scan_mode",
             requested="auto",
-            selected="single_range",
+            selected="single_range" if config.source.partitioning is None else "key_ranges",
             details={"reader": route.source.reader},
         ),
         RuntimeDecision(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.connector import ConnectorDescriptor, Finaliser, SinkTraits, SourceTraits
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.model.vocabulary import FinalizationPhase, LoadPath
+from dpone_core.model.vocabulary import FinalizationPhase, LoadPath, StrategyMode
 
 FieldPath = tuple[str | int, ...]
 
@@ -32,6 +33,28 @@ class Route:
     finalization_phase: FinalizationPhase
 
 
+_RANGED: Final = (StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND)
+
+
+def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> None:
+    """Native transfer needs a source that reads key ranges, a sink that stages them, and a strategy they add up to."""
+    path = ("source", "options", "partitioning")
+    if config.source.partitioning is None:
+        return
+    for side, traits in ((source, source.source), (sink, sink.sink)):
+        if traits is None or not traits.key_ranges:
+            raise RouteRefusedError(
+                f"connector '{side.type}' does not transfer key ranges", path=path, fix="remove it; one reader is used"
+            )
+    mode = config.sink.strategy.mode
+    if mode not in _RANGED:
+        raise RouteRefusedError(
+            f"'{mode}' does not publish key ranges",
+            path=path,
+            fix=f"remove it, or use one of: {', '.join(_RANGED)}",
+        )
+
+
 def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> Route:
     """Raises RouteRefusedError naming the authored field that cannot be served."""
     if source.source is None:
@@ -54,6 +77,7 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
         )
     if config.source.incremental is not None and not source.source.incremental:
         raise RouteRefusedError(f"connector '{source.type}' has no cursor", path=("source", "options", "incremental"))
+    refuse_partitioning(config, source, sink)
     phase = (
         FinalizationPhase.PRE_FINALIZE
         if sink.sink.load_path is LoadPath.STAGED

@@ -8,6 +8,7 @@ from dpone_core.ports.control import ControlTables
 from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.ports.metrics import MetricProbe
 from dpone_core.ports.publications import PublicationPort
+from dpone_core.ports.ranges import RangeSourcePort, RangeStagingPort
 from dpone_core.ports.sink import StagedLoadPort, TargetPort
 from dpone_core.ports.source import SourcePort
 from dpone_core.ports.staged_rows import StagedRowsPort
@@ -19,6 +20,7 @@ class SourcePorts:
     source: SourcePort
     metrics: MetricProbe | None
     statements: StatementPort | None
+    ranges: RangeSourcePort | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +36,4 @@ class SinkPorts:
     legacy: LegacyLoadPort | None = None
     staged_rows: StagedRowsPort | None = None
     publications: PublicationPort | None = None
+    ranges: RangeStagingPort | None = None

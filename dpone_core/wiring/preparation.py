@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
@@ -39,6 +40,7 @@ class PreparedProcess:
     sink: Connection
     hook_receipts: Mapping[str, StepReceipt] | None
     hook_connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+    evidence_root: Path = Path(".dpone")
 
 
 def prepare_process(
@@ -46,6 +48,7 @@ def prepare_process(
     resolver: ConnectionResolver,
     hook_receipts: Mapping[str, StepReceipt] | None,
     invocation: RunInvocation,
+    evidence_root: Path = Path(".dpone"),
 ) -> PreparedProcess:
     """Resolves connections, checks drivers and interval tokens; opens nothing."""
     config = planned.config
@@ -63,6 +66,7 @@ def prepare_process(
         sink=sink,
         hook_receipts=hook_receipts,
         hook_connections=hook_connections(_inline(config, hook_receipts), resolver, config),
+        evidence_root=evidence_root,
     )
 
 

@@ -118,6 +118,7 @@ def session_opener(prepared: PreparedProcess) -> SessionOpener:
         source=prepared.source,
         sink=prepared.sink,
         lock_timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS,
+        checkpoint_root=prepared.evidence_root,
     )
 
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from dpone_core.evidence.audit import AuditTrail
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.connection import Connection
 from dpone_core.model.identity import LoadIdentity
-from dpone_core.model.load_config import LoadConfig, TableName
+from dpone_core.model.load_config import CheckpointsType, LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StateType
+from dpone_core.native_transfer.checkpoint_file import CheckpointFiles
+from dpone_core.native_transfer.checkpoint_table import CheckpointTables
+from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
-from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_source_and_sink
+from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_source, open_source_and_sink
+from dpone_core.wiring.process import SystemClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +35,7 @@ class SessionOpener:
     source: Connection
     sink: Connection
     lock_timeout_seconds: float
+    checkpoint_root: Path = Path(".dpone")
 
     @contextmanager
     def __call__(self, identity: LoadIdentity) -> Iterator[LoadSessions]:
@@ -50,6 +58,8 @@ class SessionOpener:
                 lease=LeaseStore(control=control, schema=schema, exclusive_process=self.sink.is_embedded)
                 if control
                 else None,
+                open_reader=partial(open_source, self.config.source.type, self.source),
+                checkpoints=checkpoint_store(self.config, sink, self.checkpoint_root),
             )
 
     def _target_name(self) -> str:
@@ -57,3 +67,15 @@ class SessionOpener:
         table, traits = self.config.sink.table, descriptor_of(self.config.sink.type).sink
         default = traits.default_schema if traits is not None else None
         return str(TableName(schema=table.schema or default, name=table.name))
+
+
+def checkpoint_store(config: LoadConfig, sink: SinkPorts, root: Path) -> CheckpointStore | None:
+    """Where a native transfer finds what is done; None for a process that is not split."""
+    partitioning = config.source.partitioning
+    if partitioning is None:
+        return None
+    if partitioning.checkpoints is CheckpointsType.FILE:
+        return CheckpointFiles(root=root / "native_transfer" / "checkpoints")
+    if sink.control is None:
+        return None
+    return CheckpointTables(control=sink.control, schema=config.sink.governance.state_schema, clock=SystemClock())

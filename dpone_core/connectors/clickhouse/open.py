@@ -17,6 +17,7 @@ from dpone_core.ports.session import SinkPorts, SourcePorts
 from .control import ClickHouseControlTables
 from .probe import ClickHouseMetricProbe
 from .publications import ClickHousePublications
+from .ranges import ClickHouseRanges
 from .session import Session, connect_embedded, connect_http
 from .source_blocks import embedded_blocks, served_blocks
 from .source_probe import ClickHouseSourceProbe
@@ -97,6 +98,7 @@ def ports_of(session: Session) -> SinkPorts:
         statements=ClickHouseStatements(session),
         staged_rows=ClickHouseStagedRows(session),
         publications=ClickHousePublications(session),
+        ranges=ClickHouseRanges(session),
     )
 
 

@@ -15,6 +15,7 @@ from .control import DuckDbControlTables
 from .database import Database
 from .probe import DuckDbMetricProbe
 from .publications import DuckDbPublications
+from .ranges import DuckDbRanges
 from .source_file import DuckDbSourceStatements, SourceFile
 from .source_probe import DuckDbSourceProbe
 from .source_reader import DuckDbSource
@@ -79,6 +80,7 @@ def ports_of(database: Database) -> SinkPorts:
         statements=DuckDbStatements(database),
         staged_rows=DuckDbStagedRows(database),
         publications=DuckDbPublications(database),
+        ranges=DuckDbRanges(database),
     )
 
 

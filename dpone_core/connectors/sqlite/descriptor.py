@@ -12,5 +12,5 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="sqlite",
     uri_schemes=("sqlite",),
     libraries=("pyarrow", "adbc_driver_sqlite"),
-    source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True),
+    source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True, key_ranges=True),
 )

@@ -13,6 +13,7 @@ from dpone_core.ports.session import SourcePorts
 
 from .database import Database
 from .probe import SqliteMetricProbe
+from .ranges import SqliteRanges
 from .reader import SqliteSource
 from .statements import SqliteStatements
 
@@ -27,7 +28,10 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
     source = SqliteSource(database)
     try:
         yield SourcePorts(
-            source=source, metrics=SqliteMetricProbe(database, source), statements=SqliteStatements(path.absolute())
+            source=source,
+            metrics=SqliteMetricProbe(database, source),
+            statements=SqliteStatements(path.absolute()),
+            ranges=SqliteRanges(database),
         )
     finally:
         database.close()

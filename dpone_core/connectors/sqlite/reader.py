@@ -66,7 +66,7 @@ class SqliteSource:
         if value is None:
             return None
         if cursor.type.kind is ColumnKind.TIMESTAMP:
-            return _iso(cursor, str(value))
+            return iso_moment(cursor, str(value))
         return str(value)
 
     def _declared(self, request: ExtractRequest) -> list[tuple[str, str, bool]]:
@@ -115,7 +115,8 @@ class SqliteSource:
 _STORAGE_CLASSES: Final = ("integer", "real", "text", "blob")
 
 
-def _iso(cursor: Column, text: str) -> str:
+def iso_moment(cursor: Column, text: str) -> str:
+    """A wall clock as ISO 8601 with microseconds; ConnectorError for any other text."""
     try:
         return datetime.fromisoformat(text).isoformat(timespec="microseconds")
     except ValueError as error:

@@ -1,0 +1,236 @@
+"""Which ranges this attempt transfers: guards first, then the plan of the run, then what its checkpoints allow to skip.
+
+A resume reads what the first attempt planned, its ranges and its cursor window alike. A run whose earlier success is
+complete is not resumed: loading again means to load again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpone_core.errors import ETLExecutionError
+from dpone_core.loading.context import LoadContext
+from dpone_core.loading.extraction import Extraction
+from dpone_core.loading.native_workload import Transfer, cleanup_handle
+from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.load_config import LoadConfig, PartitioningConfig
+from dpone_core.model.partition import (
+    CheckpointStatus,
+    KeyBounds,
+    PartitionCheckpoint,
+    TransferPlan,
+    TransferRoute,
+    TransferRun,
+    TransferRunState,
+)
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.native_transfer.decision import decide
+from dpone_core.native_transfer.guard import require_resolved
+from dpone_core.native_transfer.ledger import TransferLedger
+from dpone_core.planning.partitions import PartitionKeyError, covering, plan_ranges
+from dpone_core.ports.ranges import RangeSourcePort
+from dpone_core.ports.source import CursorWindow
+
+
+class TransferIncompleteError(ETLExecutionError):
+    """Another run has published a part of its ranges; its rows would be loaded a second time."""
+
+    code = "native_transfer_run_incomplete"
+
+
+class TransferChangedError(ETLExecutionError):
+    """This run has published a part of its ranges, and would now read something else."""
+
+    code = "native_transfer_workload_changed"
+
+
+class TransferStateMovedError(ETLExecutionError):
+    """The cursor this run read has been replaced since; its window no longer is what comes next."""
+
+    code = "native_transfer_cursor_moved"
+
+
+def route_of(context: LoadContext) -> TransferRoute:
+    """The target as it is named with its default namespace, so that two spellings are one route."""
+    target = context.plan.target
+    schema = target.table.schema or target.staging_schema
+    return TransferRoute(
+        source_table=context.plan.source.dataset,
+        target_table=str(replace(target.table, schema=schema)),
+        strategy=target.strategy,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferPlanner:
+    """Plans one attempt. Reads no rows and mutates no target; raises before anything happened."""
+
+    context: LoadContext
+    store: CheckpointStore
+    source: RangeSourcePort
+    partitioning: PartitioningConfig
+
+    def plan(self, extraction: Extraction, snapshot: str | None) -> Transfer:
+        route, run_id = route_of(self.context), str(self.context.identity.run_id)
+        run = self.store.run(route, run_id)
+        resumes = run is not None and run.state is TransferRunState.OPEN
+        known = self.store.latest(route, run_id) if resumes else ()
+        self._require_settled(route, run_id, known)
+        if run is not None and resumes:
+            self._require_same_cursor(run.plan, extraction, known)
+            planned = _windowed(extraction, run.plan)
+            hashes = self._hashes(planned)
+            if hashes == (run.plan.query_hash, run.plan.schema_hash):
+                return self._transfer(planned, run, known, snapshot, resumed=True)
+            self._refuse_changed(route, known)
+        fresh = self._fresh(extraction, route, run_id, snapshot)
+        return self._transfer(extraction, fresh, known, snapshot, resumed=False)
+
+    def _transfer(
+        self,
+        extraction: Extraction,
+        run: TransferRun,
+        known: tuple[PartitionCheckpoint, ...],
+        snapshot: str | None,
+        *,
+        resumed: bool,
+    ) -> Transfer:
+        ledger = TransferLedger(store=self.store, run=run, clock=self.context.environment.clock)
+        partitions = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)
+        planned = {partition.id for partition in partitions}
+        ledger.latest.update((record.partition_id, record) for record in known if record.partition_id in planned)
+        resume = decide(partitions, known, run.route.strategy)
+        ledger.planned(partitions)
+        if not resumed:
+            self.store.save_run(run)
+            self._forget([record for record in known if record.partition_id not in planned])
+        return Transfer(extraction=extraction, ledger=ledger, resume=resume, snapshot=snapshot, resumed=resumed)
+
+    def _fresh(self, extraction: Extraction, route: TransferRoute, run_id: str, snapshot: str | None) -> TransferRun:
+        column = self.partitioning.column
+        key = extraction.schema.find(column)
+        if key is None:
+            raise PartitionKeyError(f"partitioning column '{column}' is not in the source")
+        bounds = self.source.key_bounds(extraction.request, extraction.schema, column, snapshot)
+        if self.partitioning.lower is not None and self.partitioning.upper is not None:
+            given = KeyBounds(lower=self.partitioning.lower, upper=self.partitioning.upper, rows=0)
+            bounds = covering(key, given, bounds)
+        window = extraction.request.window
+        query_hash, schema_hash = self._hashes(extraction)
+        return TransferRun(
+            run_id=run_id,
+            route=route,
+            state=TransferRunState.OPEN,
+            load_id=str(self.context.identity.load_id),
+            updated_at=self.context.environment.clock.utc_now(),
+            plan=TransferPlan(
+                column=column,
+                ranges=plan_ranges(key, bounds, self.partitioning.num_partitions),
+                query_hash=query_hash,
+                schema_hash=schema_hash,
+                rows=bounds.rows,
+                window_lower=None if window is None else window.lower,
+                window_upper=None if window is None else window.upper,
+                next_cursor=extraction.next_cursor,
+                seen_load_id=None if extraction.seen is None else extraction.seen.load_id,
+            ),
+        )
+
+    def _hashes(self, extraction: Extraction) -> tuple[str, str]:
+        """What the rows of a range depend on besides its bounds: the query, and the columns as they are staged."""
+        return query_hash(self.context.config, self.partitioning.column, extraction), _schema_hash(
+            self.context, extraction
+        )
+
+    def _require_settled(self, route: TransferRoute, run_id: str, known: tuple[PartitionCheckpoint, ...]) -> None:
+        """No guard of the route is unresolved, and no other run stands half published in the target."""
+        try:
+            require_resolved(run_id, known)
+            for other in self.store.open_runs(route):
+                if other.run_id != run_id:
+                    records = self.store.latest(route, other.run_id)
+                    require_resolved(other.run_id, records)
+                    _refuse_half_published(other, records)
+        except ETLExecutionError:
+            self.context.position.unsettled_load = True
+            raise
+
+    def _refuse_changed(self, route: TransferRoute, known: tuple[PartitionCheckpoint, ...]) -> None:
+        committed = sum(record.status is CheckpointStatus.COMMITTED for record in known)
+        if committed and route.strategy is not StrategyMode.FULL_REFRESH:
+            self.context.position.unsettled_load = True
+            raise TransferChangedError(
+                f"{committed} ranges of this run are in the target, and its query or schema has changed since",
+                fix="restore the query and run again, or remove the rows and say so with `dpone transfer reconcile`",
+            )
+
+    def _require_same_cursor(
+        self, plan: TransferPlan, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
+    ) -> None:
+        """The cursor this run read is still the saved one, or is what this run itself has saved at its end."""
+        seen = extraction.seen
+        committed = {record.bounds for record in known if record.status is CheckpointStatus.COMMITTED}
+        if seen is not None and seen.value == plan.next_cursor and committed >= set(plan.ranges):
+            return
+        if (None if seen is None else seen.load_id) != plan.seen_load_id:
+            self.context.position.unsettled_load = True
+            raise TransferStateMovedError(
+                "another load saved a cursor after this run was planned",
+                fix="compare the target with the evidence of both loads, then load under another run id",
+            )
+
+    def _forget(self, stale: list[PartitionCheckpoint]) -> None:
+        """Staging of ranges that are no longer planned is of no use to anybody."""
+        staged = self.context.sessions.sink.staged
+        for record in stale:
+            if staged is not None and record.status is CheckpointStatus.LOADED:
+                staged.cleanup(cleanup_handle(self.context, record.partition_id))
+
+
+def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
+    query, request = config.source.query, extraction.request
+    tokens = {} if query is None else {name: request.token_values[name] for name in query.tokens}
+    window = request.window
+    return fingerprint(
+        {
+            "dataset": config.source.dataset,
+            "key": column,
+            "tokens": tokens,
+            "window": None if window is None else [window.column, window.lower, window.upper],
+        }
+    )
+
+
+def _schema_hash(context: LoadContext, extraction: Extraction) -> str:
+    target = context.plan.target
+    return fingerprint(
+        {
+            "source": _columns(extraction.schema),
+            "payload": _columns(extraction.target.payload),
+            "lineage": list(target.lineage_columns),
+            "order_by": list(target.physical_design.order_by),
+        }
+    )
+
+
+def _columns(schema: TableSchema) -> list[object]:
+    return [[column.name, str(column.type), column.nullable] for column in schema.columns]
+
+
+def _windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
+    window = extraction.request.window
+    if window is None:
+        return extraction
+    planned = CursorWindow(column=window.column, lower=plan.window_lower, upper=plan.window_upper)
+    return replace(extraction, request=replace(extraction.request, window=planned), next_cursor=plan.next_cursor)
+
+
+def _refuse_half_published(run: TransferRun, records: tuple[PartitionCheckpoint, ...]) -> None:
+    committed = sum(record.status is CheckpointStatus.COMMITTED for record in records)
+    if committed and run.route.strategy is not StrategyMode.FULL_REFRESH:
+        raise TransferIncompleteError(
+            f"run {run.run_id!r} has published {committed} of {len(run.plan.ranges)} ranges and has not finished",
+            fix=f"run again with --run-id {run.run_id}, or remove its rows and say so with `dpone transfer reconcile`",
+        )

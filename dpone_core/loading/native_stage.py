@@ -1,0 +1,276 @@
+"""Stages ranges side by side: one source session and one staging dataset each, `workers` of them at a time.
+
+Threads read and stage; checkpoints and evidence are written by the calling thread alone, as results arrive. The first
+failure stops the others at their next batch; what is staged by then keeps its checkpoint and is not read again.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from dpone_core.errors import ConnectorError, DponeError
+from dpone_core.loading.context import LoadContext, OpenReader
+from dpone_core.loading.native_workload import StagedRange, Transfer, range_request
+from dpone_core.loading.pump import Pump
+from dpone_core.loading.record import code_of
+from dpone_core.model.load_config import PartitioningConfig
+from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferPartition
+from dpone_core.native_transfer.decision import artifact_checksum, is_reusable
+from dpone_core.native_transfer.ledger import TransferredPartition
+from dpone_core.ports.progress import Progress
+from dpone_core.ports.ranges import RangeStagingPort
+from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.sink import StagedHandle, StagedLoadPort, StageRequest
+
+_ENDED: Final = None
+
+
+class _StoppedError(Exception):
+    """Another range failed; this one ends without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failed:
+    """`partition` is None when the reader's session could not be opened."""
+
+    partition: TransferPartition | None
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeStager:
+    """Stages what an attempt must transfer. `base` is the request of the whole load."""
+
+    context: LoadContext
+    transfer: Transfer
+    staged: StagedLoadPort
+    ranges: RangeStagingPort
+    open_reader: OpenReader
+    partitioning: PartitioningConfig
+    base: StageRequest
+
+    def stage(self) -> tuple[StagedRange, ...]:
+        """Every active partition, in plan order. Raises the first failure; its partition is recorded as failed."""
+        self.ranges.prepare(self.base)
+        active = self.transfer.resume.active
+        found = {partition.id: reused for partition in active if (reused := self._reusable(partition)) is not None}
+        missing = [partition for partition in active if partition.id not in found]
+        if missing:
+            found.update((each.done.partition.id, each) for each in self._read(missing))
+        return tuple(found[partition.id] for partition in active)
+
+    def _reusable(self, partition: TransferPartition) -> StagedRange | None:
+        """Staged by an earlier attempt, counted now, and carrying that attempt's lineage."""
+        record = self.transfer.ledger.latest.get(partition.id)
+        if record is None or record.status is not CheckpointStatus.LOADED:
+            return None
+        load_id, staged_at = _origin(record)
+        if load_id is None or staged_at is None:
+            return None
+        handle = self.ranges.find(range_request(self.base, partition, load_id, staged_at))
+        if handle is None or not is_reusable(partition, record, _checksum(handle, partition)):
+            return None
+        if not self._carries_lineage(handle):
+            return None
+        done = TransferredPartition(
+            partition=partition,
+            rows_exported=handle.staged_rows,
+            bytes_exported=record.bytes_exported,
+            rows_loaded=handle.staged_rows,
+            artifact_sha256=_checksum(handle, partition),
+            load_id=load_id,
+            started_at=record.started_at,
+            staged_at=staged_at,
+            reused=True,
+        )
+        return StagedRange(done=done, handle=handle)
+
+    def _read(self, missing: Sequence[TransferPartition]) -> Iterator[StagedRange]:
+        """Yields nothing before all readers ended; results that came before a failure are recorded all the same."""
+        work = _Work(partitions=list(missing), workers=min(self.partitioning.workers, len(missing)))
+        progress = _SharedProgress(self.context.environment.progress)
+        stamp = self.context.environment.clock.utc_now()
+        threads = [
+            threading.Thread(target=self._run_reader, args=(work, progress, stamp), name="dpone-range", daemon=True)
+            for _ in range(work.workers)
+        ]
+        for thread in threads:
+            thread.start()
+        staged: list[StagedRange] = []
+        try:
+            failure = self._collect(work, staged)
+        except BaseException:
+            with self.context.environment.cancellation.shielded():
+                work.stop()
+                for thread in threads:
+                    thread.join()
+                with suppress(DponeError):  # what brought us here must not be hidden
+                    self._collect(work, staged, only_present=True)
+            raise
+        for thread in threads:
+            thread.join()
+        if failure is not None:
+            if failure.partition is not None:
+                self.transfer.ledger.failed(failure.partition, code_of(failure.error))
+            raise failure.error
+        yield from staged
+
+    def _collect(self, work: _Work, staged: list[StagedRange], *, only_present: bool = False) -> _Failed | None:
+        """Records each staged range as it arrives, until every reader has ended; returns the first failure."""
+        failure: _Failed | None = None
+        while work.running:
+            try:
+                result = work.results.get(block=not only_present)
+            except queue.Empty:
+                break
+            if result is _ENDED:
+                work.running -= 1
+            elif isinstance(result, _Failed):
+                failure = failure or result
+            else:
+                self.transfer.ledger.loaded(result.done)
+                staged.append(result)
+        return failure
+
+    def _run_reader(self, work: _Work, progress: _SharedProgress, stamp: datetime) -> None:
+        partition: TransferPartition | None = None
+        try:
+            with self.open_reader() as reader:
+                while (partition := work.next()) is not None:
+                    work.results.put(self._transferred(reader, partition, work, progress, stamp))
+        except _StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - carried to the calling thread, raised there
+            work.stop()
+            work.results.put(_Failed(partition=partition, error=error))
+        finally:
+            work.results.put(_ENDED)
+
+    def _transferred(
+        self,
+        reader: SourcePorts,
+        partition: TransferPartition,
+        work: _Work,
+        progress: _SharedProgress,
+        stamp: datetime,
+    ) -> StagedRange:
+        if reader.ranges is None:
+            raise ConnectorError("this source does not read key ranges", code="source_request_invalid")
+        extraction, started_at = self.transfer.extraction, self.context.environment.clock.utc_now()
+        request = range_request(self.base, partition, str(self.base.identity.load_id), stamp)
+        stream = reader.ranges.open_range(
+            extraction.request, extraction.schema, self.partitioning.column, partition.bounds, self.transfer.snapshot
+        )
+        pump = Pump(
+            stream=stream, payload=extraction.target.payload, progress=progress.of(partition.id), cancellation=work
+        )
+        try:
+            handle = self.staged.stage(request, pump.batches())
+        finally:
+            stream.close()
+        sent = pump.counters.rows
+        if handle.staged_rows != sent or not self._carries_lineage(handle):
+            self.staged.cleanup(handle)
+            if handle.staged_rows != sent:
+                raise ConnectorError(
+                    f"{sent} rows of a range were sent and {handle.staged_rows} are staged",
+                    code="staged_row_count_mismatch",
+                )
+            raise ConnectorError("staged rows do not carry this load's lineage", code="lineage_projection_incomplete")
+        done = TransferredPartition(
+            partition=partition,
+            rows_exported=sent,
+            bytes_exported=pump.counters.size_bytes,
+            rows_loaded=handle.staged_rows,
+            artifact_sha256=_checksum(handle, partition),
+            load_id=str(self.base.identity.load_id),
+            started_at=started_at,
+            staged_at=stamp,
+        )
+        return StagedRange(done=done, handle=handle)
+
+    def _carries_lineage(self, handle: StagedHandle) -> bool:
+        planned = set(self.context.plan.target.lineage_columns)
+        if not planned:
+            return True
+        projection = self.staged.project_lineage(handle)
+        return projection.rows == handle.staged_rows and set(projection.columns) == planned
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """Partitions still to read and what readers say. It is the Cancellation of their pumps."""
+
+    partitions: list[TransferPartition]
+    workers: int
+    results: queue.SimpleQueue[StagedRange | _Failed | None] = field(default_factory=queue.SimpleQueue)
+    running: int = 0
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.running = self.workers
+
+    def next(self) -> TransferPartition | None:
+        with self._lock:
+            return self.partitions.pop(0) if self.partitions and not self._stopped.is_set() else None
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        yield
+
+    def checkpoint(self) -> None:
+        if self._stopped.is_set():
+            raise _StoppedError
+
+
+@dataclass(slots=True)
+class _SharedProgress:
+    """Sums what the readers report, each of its own range."""
+
+    progress: Progress
+    _rows: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, partition_id: str) -> _RangeProgress:
+        return _RangeProgress(self, partition_id)
+
+    def report(self, partition_id: str, rows: int, size_bytes: int) -> None:
+        with self._lock:
+            self._rows[partition_id] = (rows, size_bytes)
+            self.progress.rows(sum(each[0] for each in self._rows.values()), sum(e[1] for e in self._rows.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _RangeProgress:
+    shared: _SharedProgress
+    partition_id: str
+
+    def phase(self, name: str) -> None:
+        return None
+
+    def rows(self, total_rows: int, total_bytes: int) -> None:
+        self.shared.report(self.partition_id, total_rows, total_bytes)
+
+
+def _checksum(handle: StagedHandle, partition: TransferPartition) -> str:
+    return artifact_checksum(str(handle.table), handle.staged_rows, partition.query_hash, partition.schema_hash)
+
+
+def _origin(record: PartitionCheckpoint) -> tuple[str | None, datetime | None]:
+    """Which load staged these rows, and when; None for what the checkpoint does not say."""
+    load_id, staged_at = record.diagnostics.get("load_id"), record.diagnostics.get("staged_at")
+    try:
+        moment = datetime.fromisoformat(staged_at) if isinstance(staged_at, str) else None
+    except ValueError:
+        moment = None
+    return (load_id if isinstance(load_id, str) else None), moment
