@@ -168,7 +168,7 @@ class DponePodOperator(KubernetesPodOperator):
     def _stopped(self, pod: Any) -> Any:
         """A pod that outlived its task, asked to stop; as last seen, with its step ended if its grace period allowed.
 
-        The pod is watched, not polled: between the end of its step and its removal there may be an instant only.
+        It is stopped whatever `on_finish_action` says: left running it would compete with the next try. The pod is watched, not polled: between the end of its step and its removal there may be an instant only.
         """
         grace = self.termination_grace_period or _DEFAULT_GRACE_SECONDS
         watch, seen = Watch(), pod
@@ -180,7 +180,7 @@ class DponePodOperator(KubernetesPodOperator):
                 timeout_seconds=int(grace) + _LAST_LOOK_SECONDS,
             ):
                 if seen is pod:
-                    self.process_pod_deletion(pod, reraise=False)
+                    self.pod_manager.delete_pod(pod)
                 seen = event["object"]
                 if event["type"] == "DELETED" or not container_is_running(seen, self.base_container_name):
                     break

@@ -26,6 +26,7 @@ from dpone_core.contracts.pod_parts import (
     Seconds,
     Toleration,
     Volume,
+    plain_json,
     refused,
     unique_by,
 )
@@ -176,7 +177,9 @@ class PlatformSettings(Contract):
     bundle_root: AbsolutePath = DEFAULT_BUNDLE_ROOT
     """Where the bundle lies in the image or on a volume."""
     kubernetes_pod_operator: Annotated[
-        dict[Annotated[str, Field(pattern=KEYWORD)], JsonValue], AfterValidator(_foreign_keywords)
+        dict[Annotated[str, Field(pattern=KEYWORD)], JsonValue],
+        AfterValidator(_foreign_keywords),
+        AfterValidator(plain_json),
     ] = Field(default_factory=dict)
     """Further arguments of Airflow's KubernetesPodOperator; those that dpone sets itself are refused."""
 

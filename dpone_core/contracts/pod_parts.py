@@ -52,7 +52,7 @@ def _no_secret(values: dict[str, str]) -> dict[str, str]:
     return values
 
 
-def _plain_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def plain_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name, text in _texts(value, ""):
         _literal(text)
         if looks_secret(text, name=name):
@@ -101,7 +101,7 @@ Environment = Annotated[
     ],
     AfterValidator(_no_secret),
 ]
-PlainJson = Annotated[dict[str, JsonValue], AfterValidator(_plain_json)]
+PlainJson = Annotated[dict[str, JsonValue], AfterValidator(plain_json)]
 Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
 Quantities = dict[Annotated[str, Field(pattern=QUALIFIED_NAME)], Annotated[str, Field(pattern=QUANTITY)]]
 UserId = Annotated[int, Field(ge=0, le=2**31 - 1)]

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from dpone_core.contracts.run_spec import MAX_RUN_SPEC_BYTES, parse_run_spec, render_run_spec
+from dpone_core.contracts.seal import sealed
 from dpone_core.contracts.wire import ContractInvalidError
 from dpone_core.errors import ETLConfigurationError, ExitClass
+from dpone_core.version import __version__
 from tests.spec.contracts.documents import hook_step, load_step, run_spec_document, verify_step
 
 Change = Callable[[dict[str, Any]], object]
@@ -179,3 +181,51 @@ def test_a_document_over_the_limit_is_refused() -> None:
 def test_a_broken_contract_is_a_refusal_before_execution() -> None:
     assert issubclass(ContractInvalidError, ETLConfigurationError)
     assert refusal("[]").exit_class is ExitClass.REFUSED
+
+
+def test_a_compiled_run_spec_that_nobody_changed_is_taken_as_it_was_compiled() -> None:
+    spec = parse_run_spec(json.dumps(run_spec_document(platform={"namespace": "etl"})))
+    content = render_run_spec(spec)
+    assert parse_run_spec(content) == spec and parse_run_spec(content.decode()).fingerprint == spec.fingerprint
+
+
+def test_every_changed_byte_of_a_compiled_run_spec_is_refused() -> None:
+    content = render_run_spec(parse_run_spec(json.dumps(run_spec_document())))
+    for place in range(0, len(content), 7):
+        changed = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        refusal(changed)
+
+
+def test_a_compiled_run_spec_that_was_edited_by_hand_says_so() -> None:
+    content = render_run_spec(parse_run_spec(json.dumps(run_spec_document())))
+    for edited in (content.replace(b'"retries": 1', b'"retries": 9'), json.dumps(json.loads(content)).encode()):
+        assert "changed after it was compiled" in refusal(edited).message
+
+
+def test_a_run_spec_that_another_version_compiled_is_judged_in_full() -> None:
+    document = run_spec_document()
+    document["steps"][2]["depends_on"] = ["nobody"]
+    body = (json.dumps(document, indent=2) + "\n").encode()
+    assert "unknown step" in refusal(sealed(body, fingerprint="sha256:" + "0" * 64, dpone_version="9.9.9")).message
+    valid = (json.dumps(run_spec_document(), indent=2) + "\n").encode()
+    spec = parse_run_spec(sealed(valid, fingerprint="sha256:" + "0" * 64, dpone_version="9.9.9"))
+    assert spec.fingerprint == parse_run_spec(json.dumps(run_spec_document())).fingerprint
+
+
+def test_a_seal_does_not_excuse_a_field_of_the_wrong_type() -> None:
+    body = (json.dumps(run_spec_document(image="registry.example/dpone:latest"), indent=2) + "\n").encode()
+    forged = sealed(body, fingerprint="sha256:" + "0" * 64, dpone_version=__version__)
+    assert refusal(forged).path == "image"
+
+
+@pytest.mark.parametrize(
+    ("platform", "path"),
+    [
+        ({"surprise": 1}, "platform.surprise"),
+        ({"env": {"DPONE_STEP_ID": "x"}}, "platform.env"),
+        ({"pool": "{{ x }}"}, "platform.pool"),
+        ({"active_deadline_seconds": 10}, ""),
+    ],
+)
+def test_the_platform_section_is_closed_and_literal(platform: dict[str, Any], path: str) -> None:
+    assert refusal(run_spec_document(platform=platform)).path == path

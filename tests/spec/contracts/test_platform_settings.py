@@ -1,0 +1,66 @@
+"""Platform settings are closed, literal and merge deep; a volume keeps exactly what lies below it (design 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.errors import ETLConfigurationError
+
+CLAIM = {"name": "a", "persistent_volume_claim": "claim", "mounts": [{"path": "/data"}]}
+
+
+def test_an_override_in_code_merges_mappings_and_replaces_lists_and_values() -> None:
+    base = PlatformSettings.of(
+        {"namespace": "a", "labels": {"x": "1", "y": "1"}, "tolerations": [{"operator": "Exists"}], "pool": "p"}
+    )
+    merged = base.overridden_by(PlatformSettings.of({"namespace": "b", "labels": {"y": "2"}, "tolerations": []}))
+    assert (merged.namespace, merged.labels, merged.tolerations, merged.pool) == ("b", {"x": "1", "y": "2"}, (), "p")
+
+
+def test_an_override_can_set_a_default_again() -> None:
+    base = PlatformSettings.of({"deferrable": True, "startup_timeout_seconds": 60})
+    merged = base.overridden_by(PlatformSettings.of({"deferrable": False}))
+    assert (merged.deferrable, merged.startup_timeout_seconds) == (False, 60)
+
+
+def test_no_override_changes_nothing() -> None:
+    base = PlatformSettings.of({"namespace": "a"})
+    assert base.overridden_by(PlatformSettings.of(None)) is base
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [("/data", True), ("/data/x", True), ("/data/", True), ("/database", False), ("/", False), ("/data/../x", False)],
+)
+def test_a_volume_keeps_what_lies_below_its_mount(path: str, kept: bool) -> None:
+    assert PlatformSettings.of({"volumes": [CLAIM]}).keeps(path) is kept
+
+
+def test_a_pod_sees_the_bundle_and_every_volume() -> None:
+    settings = PlatformSettings.of({"volumes": [{"name": "c", "config_map": "c", "mounts": [{"path": "/conf"}]}]})
+    assert settings.shows("/opt/dpone/bundle/shop.db") and settings.shows("/conf/a") and not settings.shows("/tmp/a")
+    assert not settings.keeps("/conf/a")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"env": {"DB_PASSWORD": "x"}},
+        {"env": {"URL": "https://user:pw@host"}},
+        {"annotations": {"example.com/token": "abcdef"}},
+        {"kubernetes_pod_operator": {"trigger_kwargs": {"password": "x"}}},
+    ],
+)
+def test_a_literal_that_looks_like_a_secret_is_refused_in_code_too_and_not_shown(given: dict[str, Any]) -> None:
+    with pytest.raises(ETLConfigurationError) as caught:
+        PlatformSettings.of(given)
+    assert caught.value.code == "DPONE_PLATFORM_INVALID" and "looks like a secret" in caught.value.message
+    assert "pw@" not in str(caught.value) and "abcdef" not in str(caught.value)
+
+
+def test_a_reference_to_a_secret_is_no_secret() -> None:
+    further = {"env_from": [{"secretRef": {"name": "dpone-settings"}}], "init_containers": [{"name": "a"}]}
+    assert PlatformSettings.of({"kubernetes_pod_operator": further}).kubernetes_pod_operator == further
