@@ -15,7 +15,7 @@ from dpone_core.connectors.clickhouse.ddl import Ddl
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import artifact_name
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, PhysicalDesign, TableName
-from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 from dpone_core.ports.sink import LineageColumns, StageRequest
 from dpone_core.testing.builders import ORDERS, load_identity, orders, stage_request, with_column
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
@@ -191,35 +191,9 @@ def test_full_refresh_then_append_makes_its_own_staging(sink: OpenSink) -> None:
     assert sink.ids(table) == [3]
 
 
-def test_every_ddl_statement_names_the_cluster() -> None:
-    ddl, t, u = Ddl("main`c"), TableName(schema="d", name="t"), TableName(schema="d", name="u")
-    schema = TableSchema(columns=(Column(name="id", type=ColumnType(kind=ColumnKind.INT64), nullable=False),))
-    on = "ON CLUSTER `main\\`c`"
-    assert [
-        ddl.create_database("d"),
-        ddl.create_table(t, schema, order_by="(`id`)", partition_by=None),
-        ddl.create_like(t, u),
-        ddl.clone(t, u),
-        ddl.exchange(t, u),
-        ddl.rename(t, u),
-        ddl.move_partition(t, u, "all"),
-        ddl.attach_partition(t, u, "all"),
-        ddl.set_comment(t, "c"),
-        ddl.remove_defaults(t, ["id"]),
-        ddl.drop(t),
-    ] == [
-        f"CREATE DATABASE IF NOT EXISTS `d` {on}",
-        f"CREATE TABLE `d`.`t` {on} (`id` Int64) ENGINE = ReplicatedMergeTree ORDER BY (`id`)",
-        f"CREATE TABLE `d`.`t` {on} AS `d`.`u`",
-        f"CREATE TABLE `d`.`t` {on} CLONE AS `d`.`u`",
-        f"EXCHANGE TABLES `d`.`t` AND `d`.`u` {on}",
-        f"RENAME TABLE `d`.`t` TO `d`.`u` {on}",
-        f"ALTER TABLE `d`.`t` {on} MOVE PARTITION ID 'all' TO TABLE `d`.`u`",
-        f"ALTER TABLE `d`.`t` {on} ATTACH PARTITION ID 'all' FROM `d`.`u`",
-        f"ALTER TABLE `d`.`t` {on} MODIFY COMMENT 'c'",
-        f"ALTER TABLE `d`.`t` {on} MODIFY COLUMN `id` REMOVE DEFAULT",
-        f"DROP TABLE IF EXISTS `d`.`t` {on} SYNC SETTINGS max_table_size_to_drop = 0",
-    ]
+def test_a_cluster_name_is_quoted() -> None:
+    dropped = Ddl("main`c").drop(TableName(schema="d", name="t"))
+    assert dropped.startswith("DROP TABLE IF EXISTS `d`.`t` ON CLUSTER `main\\`c` SYNC")
 
 
 def test_artifact_names_are_short_distinct_and_hide_the_load() -> None:

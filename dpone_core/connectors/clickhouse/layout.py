@@ -16,7 +16,8 @@ from .ddl import Ddl, order_by_text, partition_by_text
 from .lineage import staged_schema
 from .session import Session
 
-PUBLISHABLE_ENGINES = frozenset({"MergeTree", "ReplicatedMergeTree", "SharedMergeTree"})
+REPLICATED_ENGINES = frozenset({"ReplicatedMergeTree", "SharedMergeTree"})
+PUBLISHABLE_ENGINES = REPLICATED_ENGINES | {"MergeTree"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,12 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
         raise ConnectorError(
             f"the target's engine {facts.engine} rewrites or does not store rows; dpone publishes to MergeTree",
             code="physical_design_mismatch",
+        )
+    if request.physical_design.cluster and facts.engine not in REPLICATED_ENGINES:
+        raise ConnectorError(
+            f"the target's engine {facts.engine} holds other rows on every node of the cluster",
+            code="physical_design_mismatch",
+            fix="make it a ReplicatedMergeTree, or remove physical_design.storage.clickhouse.cluster",
         )
     existing = schema_of(session, target) or TableSchema(columns=())
     if request.strategy is StrategyMode.FULL_REFRESH:

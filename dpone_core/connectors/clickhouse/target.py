@@ -55,6 +55,7 @@ class ClickHouseTarget:
             self._drop(ddl, first, second)
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        """A replicated table carries the change to its replicas by itself; on a cluster no other is loaded."""
         for column in schema.columns:
             if not column.nullable:
                 raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")

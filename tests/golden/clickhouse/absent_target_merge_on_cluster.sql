@@ -1,0 +1,14 @@
+CREATE DATABASE IF NOT EXISTS `raw` ON CLUSTER `main`;
+CREATE DATABASE IF NOT EXISTS `ops` ON CLUSTER `main`;
+DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+CREATE TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` (`id` Int64, `part` String, `name` Nullable(String), `__dpone__load_id` String, `__dpone__row_id` String) ENGINE = ReplicatedMergeTree PARTITION BY `part` ORDER BY (`id`);
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY SETTING non_replicated_deduplication_window = 10000;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COLUMN `__dpone__load_id` DEFAULT 'L2', MODIFY COLUMN `__dpone__row_id` DEFAULT lower(hex(SHA256(concat('{"key":{"id":', toString(`id`), '},"source_schema":"","source_table":"","source_type":"sqlite"}'))));
+INSERT INTO `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` SETTINGS insert_deduplication_token = 'L2/1/0' FORMAT ArrowStream;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COLUMN `__dpone__load_id` REMOVE DEFAULT, MODIFY COLUMN `__dpone__row_id` REMOVE DEFAULT;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` RESET SETTING non_replicated_deduplication_window;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COMMENT '[dpone abdece7cf342da47]';
+RENAME TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` TO `raw`.`orders` ON CLUSTER `main`;
+DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__scratch_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;

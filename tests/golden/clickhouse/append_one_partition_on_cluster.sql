@@ -1,0 +1,14 @@
+CREATE DATABASE IF NOT EXISTS `raw` ON CLUSTER `main`;
+CREATE DATABASE IF NOT EXISTS `ops` ON CLUSTER `main`;
+DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+CREATE TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` AS `raw`.`orders`;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY SETTING non_replicated_deduplication_window = 10000;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COLUMN `__dpone__load_id` DEFAULT 'L2', MODIFY COLUMN `__dpone__row_id` DEFAULT lower(hex(SHA256(concat('{"key":{"id":', toString(`id`), '},"source_schema":"","source_table":"","source_type":"sqlite"}'))));
+INSERT INTO `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` SETTINGS insert_deduplication_token = 'L2/1/0' FORMAT ArrowStream;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COLUMN `__dpone__load_id` REMOVE DEFAULT, MODIFY COLUMN `__dpone__row_id` REMOVE DEFAULT;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` RESET SETTING non_replicated_deduplication_window;
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COMMENT '[dpone abdece7cf342da47]';
+ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MOVE PARTITION ID 'd1566a03c2469a412f2b88e3951f2701' TO TABLE `raw`.`orders`;
+DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__scratch_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
