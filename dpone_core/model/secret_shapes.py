@@ -16,7 +16,8 @@ SECRET_NAMES: Final = (
     r"|[A-Za-z0-9]{0,24}[_-]?(?:secret|token)(?:[_-]?(?:key|id|value))?|sas|pat|sig|signature"
     r"|[A-Za-z0-9]{0,24}[_-]?(?:api|access|private|account|encryption|signing)[_-]?key)"
 )
-_QUOTED: Final = r"\"(?:[^\"\\\n]|\\.){1,512}+\"|'(?:[^'\\\n]|\\.){1,512}+'|\{(?:[^}\n]|\}\}){1,512}\}"
+_BRACED: Final = r"\{(?:[^}\n]{1,512}+|\}\}[^}\n]{0,512}+)(?:\}\}[^}\n]{0,512}+){0,16}\}"
+_QUOTED: Final = rf"\"(?:[^\"\\\n]|\\.){{1,512}}+\"|'(?:[^'\\\n]|\\.){{1,512}}+'|{_BRACED}"
 _BARE: Final = r"[^\s;&,\"'{}()\[\]]"
 _TELLING: Final = r"0-9!@#$%^*+/=_~.\-"
 """Characters of a bare value that no plain word has."""
