@@ -27,7 +27,9 @@ SOURCE_TYPES: Final = frozenset(
     }
 )
 SOURCE_FORMATS: Final = frozenset({"parquet"})
-SINK_TYPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.FILES})
+SINK_TYPES: Final = frozenset(
+    {ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.FILES}
+)
 HOOK_TYPES: Final = frozenset(HookType)
 HOOK_KINDS: Final = frozenset(HookKind)
 
@@ -87,7 +89,7 @@ GAPS: Final = (
     Gap(what="this source type", instead=f"use one of: {', '.join(sorted(SOURCE_TYPES))}", asked=_source_type),
     Gap(what="this file format", instead="use parquet", asked=_source_format),
     Gap(what="a mapped Airflow task per range", instead="use inline", asked=_mapped_partitions),
-    Gap(what="this sink type", instead="use clickhouse, duckdb or files", asked=_sink_type),
+    Gap(what="this sink type", instead="use clickhouse, duckdb, postgres or files", asked=_sink_type),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

@@ -21,6 +21,11 @@ from dpone_core.connectors.files import descriptor as files
 from dpone_core.connectors.files.open import open_sink as open_files
 from dpone_core.connectors.files.part_files import read_part
 from dpone_core.connectors.files.target_directory import TargetDirectory
+from dpone_core.connectors.postgres import descriptor as postgres
+from dpone_core.connectors.postgres.catalog import qualified as postgres_name
+from dpone_core.connectors.postgres.database import Database as PostgresDatabase
+from dpone_core.connectors.postgres.open import open_sink as open_postgres
+from dpone_core.connectors.postgres.staging import PostgresStaging
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
@@ -83,6 +88,35 @@ def duckdb_sink(directory: Path) -> Iterator[OpenSink]:
             return str(found)
 
         yield OpenSink(descriptor=duckdb.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+def postgres_database_of(sink: OpenSink) -> PostgresDatabase:
+    assert isinstance(sink.ports.staged, PostgresStaging)
+    return sink.ports.staged._database
+
+
+@contextmanager
+def postgres_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[OpenSink]:
+    with open_postgres(connection(uri), lock_timeout_seconds=lock_timeout_seconds) as ports:
+        assert isinstance(ports.staged, PostgresStaging)
+        database = ports.staged._database
+
+        def rows(table: TableName) -> list[dict[str, object]]:
+            cursor = database.connection().execute(f"SELECT * FROM {postgres_name(table)}".encode())
+            names = [column.name for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+        def definition(table: TableName) -> str:
+            found: Any = database.rows(
+                "SELECT obj_description(c.oid), array_agg(format('%s %s %s %s', attname, atttypid::regtype, attnotnull,"
+                " pg_get_expr(adbin, adrelid)) ORDER BY attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid ="
+                " c.oid AND attnum > 0 LEFT JOIN pg_attrdef d ON adrelid = c.oid AND adnum = attnum"
+                " WHERE c.oid = to_regclass($1) GROUP BY c.oid",
+                (postgres_name(table),),
+            )
+            return str(found)
+
+        yield OpenSink(descriptor=postgres.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
 
 
 def memory_sink(warehouse: MemoryWarehouse | None = None) -> OpenSink:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg import pq
@@ -16,6 +17,9 @@ from dpone_core.model.table_schema import Column, TableSchema
 
 from .database import Database
 from .reading import described_type
+
+Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+"""Rows of a query with $1, $2, ...: on any connection, or inside the caller's transaction."""
 
 _READABLE_KINDS: Final = ("r", "p", "v", "m", "f")
 _TYPES_SQL: Final = """
@@ -64,23 +68,26 @@ def relation_schema(database: Database, table: TableName) -> TableSchema | None:
     if oid is None:
         return None
     rows = database.rows(_COLUMNS_SQL, (oid,))
-    return _described(database, [(str(name), int(type_), int(mod), not null) for name, type_, mod, null in rows])
+    fields = [(str(name), int(type_), int(mod), not null) for name, type_, mod, null in rows]
+    return TableSchema(columns=described_columns(database.rows, fields))
 
 
 def prepared_query(database: Database, text: str) -> PreparedQuery:
     """`text` has its tokens as $1, $2, ...; it is parsed and planned, never run."""
-    result = database.asked(lambda connection: _prepared(connection, text))
+    result = database.asked(lambda connection: described_statement(connection, text))
     fields = [((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i), True) for i in range(result.nfields)]
     if not fields:
         raise ConnectorError("the query of the source returns no columns", code="source_request_invalid")
     parameters = [result.param_type(i) for i in range(result.nparams)]
-    names = _resolved(database, [(oid, -1) for oid in parameters])
+    names = _resolved(database.rows, [(oid, -1) for oid in parameters])
     return PreparedQuery(
-        schema=_described(database, fields), parameter_types=tuple(native for _, _, _, _, native in names)
+        schema=TableSchema(columns=described_columns(database.rows, fields)),
+        parameter_types=tuple(native for _, _, _, _, native in names),
     )
 
 
-def _prepared(connection: psycopg.Connection, text: str) -> PGresult:
+def described_statement(connection: psycopg.Connection, text: str) -> PGresult:
+    """The columns and parameters of one statement that is prepared and not run; raises psycopg.Error."""
     result = connection.pgconn.prepare(b"", text.encode())
     if result.status == pq.ExecStatus.COMMAND_OK:
         result = connection.pgconn.describe_prepared(b"")
@@ -89,25 +96,24 @@ def _prepared(connection: psycopg.Connection, text: str) -> PGresult:
     return result
 
 
-def _described(database: Database, fields: list[tuple[str, int, int, bool]]) -> TableSchema:
-    types = _resolved(database, [(oid, typmod) for _, oid, typmod, _ in fields])
-    return TableSchema(
-        columns=tuple(
-            Column(
-                name=name,
-                type=described_type(typname, typtype=typtype, category=category, typmod=typmod, native=native),
-                nullable=nullable,
-            )
-            for (name, _, _, nullable), (typname, typtype, category, typmod, native) in zip(fields, types, strict=True)
+def described_columns(ask: Ask, fields: list[tuple[str, int, int, bool]]) -> tuple[Column, ...]:
+    """Columns from their names, type oids, type modifiers and nullability; domains become their base types."""
+    types = _resolved(ask, [(oid, typmod) for _, oid, typmod, _ in fields])
+    return tuple(
+        Column(
+            name=name,
+            type=described_type(typname, typtype=typtype, category=category, typmod=typmod, native=native),
+            nullable=nullable,
         )
+        for (name, _, _, nullable), (typname, typtype, category, typmod, native) in zip(fields, types, strict=True)
     )
 
 
-def _resolved(database: Database, types: list[tuple[int, int]]) -> list[tuple[str, str, str, int, str]]:
+def _resolved(ask: Ask, types: list[tuple[int, int]]) -> list[tuple[str, str, str, int, str]]:
     """typname, typtype, typcategory, typmod and SQL name of each base type, in order."""
     if not types:
         return []
-    rows = database.rows(_TYPES_SQL, ([oid for oid, _ in types], [typmod for _, typmod in types]))
+    rows = ask(_TYPES_SQL, ([oid for oid, _ in types], [typmod for _, typmod in types]))
     return [
         (str(name), _text(typtype), _text(category), int(typmod), str(native))
         for name, typtype, category, typmod, native in rows

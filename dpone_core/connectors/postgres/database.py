@@ -89,6 +89,35 @@ class Database:
         except psycopg.Error as error:
             raise self.error(error, "PostgreSQL did not answer a query") from error
 
+    @contextmanager
+    def transaction(
+        self, *, code: str, message: str, lock_timeout_seconds: float | None = None
+    ) -> Iterator[psycopg.RawCursor[Row]]:
+        """Commits at the end of the block, rolls back on any error. A session that is lost, at whatever statement,
+        raises the side's `unreachable` code: only then is the outcome of a COMMIT unknown."""
+        self.rows("SELECT 1")
+        connection = self.connection()
+        try:
+            cursor = psycopg.RawCursor(connection)
+            cursor.execute("BEGIN")
+            try:
+                if lock_timeout_seconds is not None:
+                    milliseconds = str(max(int(lock_timeout_seconds * 1000), 1))
+                    cursor.execute(b"SELECT set_config('lock_timeout', $1, true)", (milliseconds,))
+                yield cursor
+                cursor.execute("COMMIT")
+            except BaseException:
+                if not connection.closed:
+                    cursor.execute("ROLLBACK")
+                raise
+        except psycopg.Error as error:
+            raise self.error(error, message, code) from error
+
+    @staticmethod
+    def within(cursor: psycopg.RawCursor[Row]) -> Callable[[str, Sequence[object]], list[Row]]:
+        """Asks inside the transaction of `cursor`."""
+        return lambda sql, parameters: cursor.execute(sql.encode(), parameters or None).fetchall()
+
     def error(self, error: Exception, message: str, code: str | None = None) -> ETLExecutionError:
         return server_error(error, message, code=code or self.side.refused, unreachable=self.side.unreachable)
 

@@ -1,10 +1,14 @@
-"""What the PostgreSQL source can do, as plain data for planning."""
+"""What the PostgreSQL source and sink promise, as plain data for planning."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, SourceTraits
+from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits, SourceTraits
+from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
+
+_DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
+_OWNER: Final = "the role owns the target"
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.POSTGRES,
@@ -13,4 +17,46 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     uri_schemes=("postgresql", "postgres"),
     libraries=("pyarrow", "adbc_driver_postgresql", "psycopg"),
     source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True),
+    sink=SinkTraits(
+        load_path=LoadPath.STAGED,
+        finalisers=(
+            Finaliser(
+                strategy=StrategyMode.FULL_REFRESH,
+                name="swap_or_replace_in_transaction",
+                atomic_for="whole target: one transaction",
+                delivery=_DELIVERY,
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=(_OWNER, "a target with anything attached to it has the source's columns"),
+            ),
+            Finaliser(
+                strategy=StrategyMode.INCREMENTAL_APPEND,
+                name="insert_in_transaction",
+                atomic_for="whole load: one transaction",
+                delivery=_DELIVERY,
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=(_OWNER,),
+            ),
+            Finaliser(
+                strategy=StrategyMode.INCREMENTAL_MERGE,
+                name="merge_in_transaction",
+                atomic_for="whole load: one transaction",
+                delivery=_DELIVERY,
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=(_OWNER, "the target holds each key once"),
+            ),
+            Finaliser(
+                strategy=StrategyMode.PARTITION_REPLACE,
+                name="replace_partitions_in_transaction",
+                atomic_for="whole load: one transaction deletes the staged partitions and inserts the staged rows",
+                delivery=_DELIVERY,
+                retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+                assumes=(_OWNER,),
+            ),
+        ),
+        metric_probe=True,
+        control_tables=True,
+        identifier_limit_bytes=63,
+        memory_limit_bytes=None,
+        default_schema="public",
+    ),
 )

@@ -1,18 +1,28 @@
-"""Opens a PostgreSQL database: psycopg for the catalogue and for scripts, ADBC for rows."""
+"""Opens a PostgreSQL database: psycopg for the catalogue, control tables and scripts, ADBC for rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Final
 
 from dpone_core.model.connection import Connection
-from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.session import SinkPorts, SourcePorts
 
+from .control import PostgresControlTables
 from .database import Database
-from .errors import SOURCE
+from .errors import SINK, SOURCE
 from .probe import PostgresMetricProbe
+from .publications import PostgresPublications
 from .reader import PostgresSource
+from .sink_probe import PostgresSinkProbe
+from .staged_rows import PostgresStagedRows
+from .staging import PostgresStaging
 from .statements import PostgresStatements
+from .target import PostgresTarget
+
+_SINK_SETTINGS: Final = ("SET row_security = off",)
+"""A policy that would hide rows of the target from us is an error, not a smaller result."""
 
 
 @contextmanager
@@ -26,3 +36,26 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
             metrics=PostgresMetricProbe(database=database, source=source),
             statements=PostgresStatements(database),
         )
+
+
+@contextmanager
+def open_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[SinkPorts]:
+    """`lock_timeout_seconds` bounds each wait for a lock of the target. `holder` and `target` matter to embedded
+    engines only: here the lease is a row, and every session says `dpone` as its application_name."""
+    with closing(Database(connection, SINK, settings=_SINK_SETTINGS)) as database:
+        database.connection()
+        yield ports_of(database, lock_timeout_seconds=lock_timeout_seconds)
+
+
+def ports_of(database: Database, *, lock_timeout_seconds: float) -> SinkPorts:
+    return SinkPorts(
+        staged=PostgresStaging(database, lock_timeout_seconds=lock_timeout_seconds),
+        target=PostgresTarget(database, lock_timeout_seconds=lock_timeout_seconds),
+        metrics=PostgresSinkProbe(database),
+        control=PostgresControlTables(database),
+        statements=PostgresStatements(database),
+        staged_rows=PostgresStagedRows(database),
+        publications=PostgresPublications(database, lock_timeout_seconds=lock_timeout_seconds),
+    )

@@ -54,7 +54,7 @@ def reading_expression(column: Column, quoted: str) -> str:
         case ColumnKind.DECIMAL if is_scaled(column):
             factor = 10 ** (column.type.scale or 0)
             return f"({quoted} * {factor})::int8" if factor > 1 else f"{quoted}::int8"
-        case ColumnKind.DECIMAL:
+        case ColumnKind.DECIMAL | ColumnKind.UINT64:
             return f"{quoted}::text"
         case ColumnKind.DATE:
             return _guarded(quoted, f"isfinite({quoted})", "date")

@@ -10,9 +10,10 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from dpone_core.errors import ConnectorError
-from dpone_core.model.sql import SqlText, bind_tokens
+from dpone_core.model.sql import BoundSql, SqlText, bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
+from .catalog import described_statement
 from .database import Database
 from .script import split_statements
 
@@ -41,9 +42,10 @@ class PostgresStatements:
         with closing(self._database.new_connection()) as connection:
             try:
                 connection.execute("BEGIN READ ONLY")
-                cursor = psycopg.RawCursor(connection)
-                rows = list(_first_rows(_streamed(cursor, script, script.sql.text)))
-                return StatementAnswer(columns=len(cursor.description or ()), rows=tuple(rows))
+                bound = _bound(script, script.sql.text)
+                columns = described_statement(connection, bound.text).nfields
+                rows = _first_rows(_streamed(psycopg.RawCursor(connection), bound))
+                return StatementAnswer(columns=columns, rows=tuple(rows))
             except psycopg.Error as error:
                 raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
 
@@ -55,7 +57,7 @@ class PostgresStatements:
             cursor.execute(b"BEGIN")
             cursor.execute(_MARK)
         for statement in statements:
-            for _ in _streamed(cursor, script, statement):
+            for _ in _streamed(cursor, _bound(script, statement)):
                 pass
         unchanged = connection.info.transaction_status is TransactionStatus.IDLE
         if not script.autocommit:
@@ -71,9 +73,12 @@ class PostgresStatements:
             cursor.execute(b"COMMIT")
 
 
-def _streamed(cursor: psycopg.RawCursor[Any], script: StatementScript, statement: str) -> Iterator[tuple[Any, ...]]:
+def _bound(script: StatementScript, statement: str) -> BoundSql:
+    return bind_tokens(SqlText(text=statement), script.token_values, lambda ordinal: f"${ordinal + 1}")
+
+
+def _streamed(cursor: psycopg.RawCursor[Any], bound: BoundSql) -> Iterator[tuple[Any, ...]]:
     """Rows one by one as the server sends them, to the end; a statement without rows yields none."""
-    bound = bind_tokens(SqlText(text=statement), script.token_values, lambda ordinal: f"${ordinal + 1}")
     try:
         yield from cursor.stream(bound.text.encode(), bound.parameters or None)
     except psycopg.ProgrammingError as error:

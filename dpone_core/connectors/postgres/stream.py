@@ -19,7 +19,7 @@ from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
 from .database import Database
-from .errors import SOURCE, connect_error, server_error, sqlstate_of
+from .errors import connect_error, server_error, sqlstate_of
 from .reading import decoded, misfit_condition, reading_expression
 from .selection import Selection
 
@@ -35,11 +35,14 @@ _STOPPED: Final = "PostgreSQL stopped the query of the source"
 class PostgresStream:
     """BatchStream. `close` from another thread cancels the running query."""
 
-    def __init__(self, database: Database, chosen: Selection, schema: TableSchema) -> None:
+    def __init__(
+        self, database: Database, chosen: Selection, schema: TableSchema, *, code: str = _OUT_OF_RANGE
+    ) -> None:
         self.schema = schema
         self._database = database
         self._chosen = chosen
-        self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
+        self._code = code
+        self._cast = StrictCast(schema, code=code)
         self._closed = False
         self._checks_text = False
         self._running: adbc.Cursor | None = None
@@ -72,7 +75,7 @@ class PostgresStream:
         try:
             return adbc.connect(self._database.uri, autocommit=True)
         except adbc.Error as error:
-            raise connect_error(error, unreachable=SOURCE.unreachable) from error
+            raise connect_error(error, unreachable=self._database.side.unreachable) from error
 
     def _begin(self, connection: adbc.Connection) -> None:
         """The savepoint comes after the first query, which takes the snapshot that a look back needs."""
@@ -105,7 +108,7 @@ class PostgresStream:
             return decoded(column, values)
         except ValueError as error:
             raise ConnectorError(
-                f"column {column.name!r}: a value does not fit {column.type}", code=_OUT_OF_RANGE
+                f"column {column.name!r}: a value does not fit {column.type}", code=self._code
             ) from error
 
     @contextmanager
@@ -121,16 +124,20 @@ class PostgresStream:
 
     def _explained(self, connection: adbc.Connection, error: Exception) -> ETLExecutionError:
         """In the snapshot of the stopped query; a session that cannot go back to it is gone."""
-        told = server_error(error, _STOPPED, code=SOURCE.refused, unreachable=SOURCE.unreachable)
+        told = server_error(
+            error, _STOPPED, code=self._database.side.refused, unreachable=self._database.side.unreachable
+        )
         try:
             _rows(connection, f"ROLLBACK TO {_SAVEPOINT}")
         except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
             if isinstance(error, ETLExecutionError):
                 return told
-            return ConnectorError(f"{_STOPPED}: the connection was lost", code=SOURCE.unreachable)
+            return ConnectorError(f"{_STOPPED}: the connection was lost", code=self._database.side.unreachable)
         if "statement timeout" in str(error):
             return ConnectorError(
-                f"{_STOPPED}: it reached its statement timeout", code=SOURCE.refused, fix="raise statement_timeout"
+                f"{_STOPPED}: it reached its statement timeout",
+                code=self._database.side.refused,
+                fix="raise statement_timeout",
             )
         if sqlstate_of(error) is not None:
             return told
@@ -140,12 +147,14 @@ class PostgresStream:
             return (
                 told
                 if isinstance(error, ETLExecutionError)
-                else server_error(again, _STOPPED, code=SOURCE.refused, unreachable=SOURCE.unreachable)
+                else server_error(
+                    again, _STOPPED, code=self._database.side.refused, unreachable=self._database.side.unreachable
+                )
             )
         if not found:
             return told
         listed = "; ".join(f"column {name!r}: {count} values have no {kind}" for name, kind, count in found)
-        return ConnectorError(listed, code=_OUT_OF_RANGE, fix="correct the rows, or turn them to NULL in a query")
+        return ConnectorError(listed, code=self._code, fix="correct the rows, or turn them to NULL in a query")
 
     def _misfits(self, connection: adbc.Connection) -> list[tuple[str, str, int]]:
         conditions = {

@@ -26,7 +26,6 @@ ASKED = [
     ("source.type", {"source__type": "mysql"}),
     ("source.options.format", {"source": FILES}),
     ("source.options.partitioning", {"source__options": {"partitioning": {"column": "id", "num_partitions": 2}}}),
-    ("sink.type", {"sink__type": "postgres"}),
     ("sink.type", {"sink__type": "mssql"}),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
