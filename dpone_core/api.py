@@ -286,6 +286,7 @@ def operation_of(
         resolver=_resolver(manifest, variables, ports.redactor),
         invocation=invocation,
         environment=_surroundings(ports, variables),
+        evidence_root=evidence_root(variables),
     )
 
 

@@ -157,6 +157,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_explain(commands)
     _add_operations(commands)
+    _add_transfer(commands)
     return parser
 
 
@@ -331,6 +332,29 @@ def _add_operations(commands: _Commands) -> None:
     cleanup.add_argument("--run-id", required=True, metavar="ID")
     cleanup.add_argument("--dry-run", action="store_true", help="name them, remove nothing")
     for parser, operation in ((show, "show"), (change, "set"), (cleanup, "cleanup")):
+        parser.set_defaults(operation=operation)
+        parser.add_argument("manifest", metavar="PATH")
+        parser.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+        parser.add_argument("--format", choices=("text", "json"), default="text")
+        _add_project(parser)
+
+
+def _add_transfer(commands: _Commands) -> None:
+    transfer = _group(commands, "transfer", "Native transfers: ranges, checkpoints, guards.")
+    actions = transfer.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    show = _new(actions, "show", "transfer", "Show open runs, their ranges, and what the load marker says of a batch.")
+    show.add_argument("--run-id", metavar="ID", help="this run only, whatever its state")
+    settle = _new(actions, "reconcile", "transfer", "Say what became of a blocked batch; leaves an evidence record.")
+    settle.add_argument("--run-id", required=True, metavar="ID")
+    settle.add_argument(
+        "--found",
+        required=True,
+        choices=("published", "not_published", "removed"),
+        help="published: the target holds the batch; not_published: it does not; removed: you took this run's rows out",
+    )
+    settle.add_argument("--reason", required=True, metavar="TEXT", help="why, for the evidence record")
+    settle.add_argument("--override-marker", action="store_true", help="although the load marker says otherwise")
+    for parser, operation in ((show, "show"), (settle, "reconcile")):
         parser.set_defaults(operation=operation)
         parser.add_argument("manifest", metavar="PATH")
         parser.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")

@@ -29,7 +29,7 @@ from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.decision import decide
 from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.native_transfer.ledger import TransferLedger
-from dpone_core.planning.partitions import PartitionKeyError, covering, plan_ranges
+from dpone_core.planning.partitions import PartitionKeyError, covering, plan_ranges, route_of
 from dpone_core.ports.ranges import RangeSourcePort
 from dpone_core.ports.source import CursorWindow
 
@@ -52,17 +52,6 @@ class TransferStateMovedError(ETLExecutionError):
     code = "native_transfer_cursor_moved"
 
 
-def route_of(context: LoadContext) -> TransferRoute:
-    """The target as it is named with its default namespace, so that two spellings are one route."""
-    target = context.plan.target
-    schema = target.table.schema or target.staging_schema
-    return TransferRoute(
-        source_table=context.plan.source.dataset,
-        target_table=str(replace(target.table, schema=schema)),
-        strategy=target.strategy,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPlanner:
     """Plans one attempt. Reads no rows and mutates no target; raises before anything happened."""
@@ -73,7 +62,7 @@ class TransferPlanner:
     partitioning: PartitioningConfig
 
     def plan(self, extraction: Extraction, snapshot: str | None) -> Transfer:
-        route, run_id = route_of(self.context), str(self.context.identity.run_id)
+        route, run_id = route_of(self.context.plan), str(self.context.identity.run_id)
         run = self.store.run(route, run_id)
         resumes = run is not None and run.state is TransferRunState.OPEN
         known = self.store.latest(route, run_id) if resumes else ()

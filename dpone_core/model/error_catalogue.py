@@ -771,6 +771,26 @@ _TRANSFER = _entries(
     ),
 )
 
+_TRANSFER_OPERATIONS = _entries(
+    Area.TRANSFER,
+    (_REFUSED,),
+    (
+        "DPONE_TRANSFER_NOT_PARTITIONED",
+        "The process does not split its source into ranges.",
+        "Name a process with source.options.partitioning.",
+    ),
+    (
+        "DPONE_TRANSFER_NOTHING_TO_RECONCILE",
+        "No batch of the run is unresolved; nothing was changed.",
+        "Look at its ranges with `dpone transfer show`.",
+    ),
+    (
+        "DPONE_TRANSFER_MARKER_CONTRADICTS",
+        "The sink's own load marker says otherwise than what was declared; nothing was changed.",
+        "Look again; if the target was repaired by hand since, pass --override-marker.",
+    ),
+)
+
 _STATE = (
     *_entries(
         Area.STATE,
@@ -903,6 +923,7 @@ CATALOGUE: Final[tuple[CatalogueEntry, ...]] = (
     *_COMMIT,
     *_EVIDENCE,
     *_TRANSFER,
+    *_TRANSFER_OPERATIONS,
     *_STATE,
     *_RUN,
     *_WARNING,

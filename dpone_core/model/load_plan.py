@@ -35,7 +35,8 @@ class SourcePlan:
 class TargetPlan:
     """One published dataset. `staging_name` is the pattern a person can look for, `{load}` standing for the hash.
 
-    Both staging fields are None on the legacy path, which has no staging.
+    Both staging fields are None on the legacy path, which has no staging. `default_schema` stands for a table that
+    names none.
     """
 
     type: ConnectorType
@@ -52,6 +53,7 @@ class TargetPlan:
     has_metric_probe: bool
     memory_limit_bytes: int | None
     allow_empty: bool = False
+    default_schema: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from dpone_core.errors import ETLExecutionError
-from dpone_core.model.partition import KeyBounds, KeyRange
+from dpone_core.model.load_config import TableName
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.partition import KeyBounds, KeyRange, TransferRoute
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
 INTEGER_KINDS: Final = frozenset(
@@ -50,6 +52,13 @@ class _Scale:
 
     number: Callable[[str], int]
     text: Callable[[int], str]
+
+
+def route_of(plan: LoadPlan) -> TransferRoute:
+    """Source, target and strategy of a plan; the target with its namespace, so that two spellings are one route."""
+    target = plan.target
+    named = TableName(schema=target.table.schema or target.default_schema or None, name=target.table.name)
+    return TransferRoute(source_table=plan.source.dataset, target_table=str(named), strategy=target.strategy)
 
 
 def plan_ranges(key: Column, bounds: KeyBounds, partitions: int) -> tuple[KeyRange, ...]:

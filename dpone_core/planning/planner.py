@@ -78,6 +78,7 @@ def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> Ta
         lineage_columns=lineage.columns,
         has_metric_probe=route.sink.metric_probe,
         memory_limit_bytes=route.sink.memory_limit_bytes,
+        default_schema=route.sink.default_schema,
         allow_empty=sink.strategy.allow_empty,
     )
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
@@ -47,6 +48,7 @@ class Operation:
     resolver: ConnectionResolver
     invocation: RunInvocation
     environment: LoadEnvironment
+    evidence_root: Path = Path(".dpone")
 
     @property
     def config(self) -> LoadConfig:

@@ -1,0 +1,65 @@
+"""`dpone transfer show|reconcile`: what a native transfer did, and what an operator found where it cannot be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from dpone_core.api import OperatorOptions, RunProcessPorts, operation_of
+from dpone_core.cli.dispatch import CommandContext
+from dpone_core.invocation import RunArguments
+from dpone_core.native_transfer.reconcile import Found
+from dpone_core.wiring import transfers
+from dpone_core.wiring.operations import Operation
+
+
+def execute(context: CommandContext) -> int:
+    arguments = context.arguments
+    context.console.json_only = arguments.format == "json"
+    operation = operation_of(
+        Path(arguments.manifest),
+        OperatorOptions(selector=arguments.selector, arguments=RunArguments()),
+        project_dir=arguments.project_dir,
+        ports=RunProcessPorts(cancellation=context.cancellation, redactor=context.redactor),
+    )
+    document = _document(context, operation)
+    if arguments.format == "json":
+        context.console.document(document)
+    else:
+        context.console.result("\n".join(_lines(document, 0)))
+    return 0
+
+
+def _document(context: CommandContext, operation: Operation) -> dict[str, object]:
+    arguments = context.arguments
+    if arguments.operation == "show":
+        return transfers.show_transfer(operation, arguments.run_id)
+    return transfers.reconcile_transfer(
+        operation,
+        arguments.run_id,
+        Found(arguments.found),
+        arguments.reason,
+        override_marker=arguments.override_marker,
+    )
+
+
+def _lines(value: object, depth: int) -> Iterator[str]:
+    """One fact per line; what belongs to a run or a batch stands below it."""
+    pad = "  " * depth
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            nested = isinstance(item, Mapping | list) and len(item) > 0
+            yield f"{pad}{name}:" if nested else f"{pad}{name}: {_shown(item)}"
+            if nested:
+                yield from _lines(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            lines = list(_lines(item, depth + 1)) if isinstance(item, Mapping) else [f"{pad}  {_shown(item)}"]
+            yield f"{pad}- {lines[0].strip()}"
+            yield from lines[1:]
+
+
+def _shown(value: object) -> str:
+    if value is None or value in ({}, []):
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
