@@ -23,7 +23,7 @@ from dpone_core.model.vocabulary import StepKind
 from dpone_core.ports.progress import Progress
 from dpone_core.wiring.bundles import PackReference
 from dpone_core.wiring.process import LoggedProgress, SilentProgress
-from dpone_core.wiring.project import evidence_root
+from dpone_core.wiring.project import shown_evidence
 from dpone_core.wiring.runs import RetryPolicy
 
 
@@ -149,8 +149,7 @@ def _render(context: CommandContext, execution: RunExecution) -> None:
     if context.arguments.format == "md":
         context.console.result("\n".join(run_markdown(run, plan) for run, plan in zip(reports, plans, strict=True)))
         return
-    root = evidence_root(os.environ).as_posix()
     evidence = [outcome.evidence.path if outcome.evidence else None for outcome in execution.outcomes]
     for index, run in enumerate(reports):
         found = evidence[index] if index < len(evidence) else None
-        context.console.result(run_text(run, plans[index], f"{root}/{found}" if found else None))
+        context.console.result(run_text(run, plans[index], shown_evidence(os.environ, found) if found else None))

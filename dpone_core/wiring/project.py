@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_EVIDENCE_DIRECTORY: Final = ".dpone"
+EVIDENCE_DIRECTORY_VARIABLE: Final = "DPONE_EVIDENCE_DIR"
 
 
 def environment_snapshot(environment: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -22,7 +23,14 @@ def project_root(project_dir: str | Path | None, environment: Mapping[str, str])
 
 
 def evidence_root(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("DPONE_EVIDENCE_DIR") or DEFAULT_EVIDENCE_DIRECTORY)
+    return Path(environment.get(EVIDENCE_DIRECTORY_VARIABLE) or DEFAULT_EVIDENCE_DIRECTORY)
+
+
+def shown_evidence(environment: Mapping[str, str], relative_path: str) -> str:
+    """A published file as a person may be told of it: an absolute directory by the variable that names it."""
+    root = evidence_root(environment)
+    shown = f"${EVIDENCE_DIRECTORY_VARIABLE}" if root.is_absolute() else root.as_posix()
+    return f"{shown}/{relative_path}"
 
 
 def located(path: Path, root: Path | None) -> Path:

@@ -1,0 +1,43 @@
+"""Where evidence lies is told in the words of who asked: an absolute directory is never printed.
+
+S0 "Security, privacy and operations" (no absolute infrastructure paths); design 5 "Evidence lives in".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spec.builders import Project, flow
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "somewhere-private")
+    project.orders()
+    project.written(flow())
+    return project
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("output", ["text", "md", "json"])
+def test_an_absolute_evidence_directory_is_printed_by_its_variable_only(
+    project: Project, output: str, failing: bool
+) -> None:
+    if failing:
+        project.source("DROP TABLE orders")
+    finished = project.dpone("run", "m.yaml", "--run-id", "r1", "--format", output)
+    assert finished.exit_code == (1 if failing else 0)
+    assert "somewhere-private" not in finished.stdout + finished.stderr
+    if output == "text":
+        (line,) = [line.split()[1] for line in finished.stdout.splitlines() if line.strip().startswith("evidence")]
+        assert line.startswith("$DPONE_EVIDENCE_DIR/runs/orders/r1-")
+        assert Path(line.replace("$DPONE_EVIDENCE_DIR", project.environment["DPONE_EVIDENCE_DIR"])).is_file()
+
+
+@pytest.mark.parametrize(("given", "shown"), [("proof", "proof/runs/orders/"), ("", ".dpone/runs/orders/")])
+def test_a_relative_evidence_directory_is_printed_as_it_was_given(project: Project, given: str, shown: str) -> None:
+    finished = project.dpone("run", "m.yaml", "--run-id", "r1", environment={"DPONE_EVIDENCE_DIR": given})
+    assert finished.exit_code == 0 and f"evidence  {shown}r1-" in finished.stdout
+    assert "somewhere-private" not in finished.stdout + finished.stderr
