@@ -292,6 +292,17 @@ def _add_dag_factory(artifacts: _Commands) -> None:
     parser.add_argument(
         "--tag", metavar="T", action="append", help="a tag of every DAG, repeatable; dpone unless given"
     )
+    parser.add_argument(
+        "--start-date", metavar="DATE", help="first day of the schedule, in UTC; 2026-01-01 unless given"
+    )
+    parser.add_argument(
+        "--catchup", action="store_true", help="also run the intervals that passed since the start date"
+    )
+    parser.add_argument("--owner", metavar="NAME", help="owner of every task")
+    parser.add_argument(
+        "--default-arg", metavar="NAME=VALUE", action="append", help="a default argument of every task, repeatable"
+    )
+    parser.add_argument("--outlets", action="store_true", help="a gate that passes updates the asset of its run-spec")
     parser.add_argument("--check", action="store_true", help="fail if the file is not up to date")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from dpone_core.contracts.pack import Pack
 from dpone_core.contracts.run_spec import RunSpec
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX, DagFileRequest
+from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX
 from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
 from dpone_core.gitops.platform import read_platform
 from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
@@ -137,12 +137,10 @@ def _names_among(wanted: tuple[str, ...], manifest: Manifest) -> tuple[str, ...]
     return tuple(sorted(found))
 
 
-def dag_file_request(
-    run_specs: Path, output: Path, *, one_dag_id: str | None, schedule: str | None, tags: tuple[str, ...]
-) -> DagFileRequest:
-    """Binds the run-specs of a directory by name, in name order, as seen from the DAG file.
+def bound_run_specs(run_specs: Path, output: Path) -> tuple[str, tuple[str, ...]]:
+    """The directory of the run-specs as seen from the DAG file, and their names in name order.
 
-    Raises ETLConfigurationError when the directory holds none, DagFileRefusedError for a name that gives no id.
+    Raises ETLConfigurationError when the directory holds none.
     """
     names = sorted(file.name.removesuffix(RUN_SPEC_SUFFIX) for file in run_specs.glob(f"*{RUN_SPEC_SUFFIX}"))
     if not names:
@@ -151,13 +149,7 @@ def dag_file_request(
             code="DPONE_RUN_SPEC_NOT_FOUND",
             fix="compile them with: dpone gitops airflow run-spec MANIFEST",
         )
-    return DagFileRequest(
-        directory=Path(os.path.relpath(run_specs.resolve(), output.resolve().parent)).as_posix(),
-        names=tuple(names),
-        one_dag_id=one_dag_id,
-        schedule=schedule,
-        tags=tags,
-    )
+    return Path(os.path.relpath(run_specs.resolve(), output.resolve().parent)).as_posix(), tuple(names)
 
 
 def agreed_pack(reference: PackReference, manifest: Manifest) -> Pack:

@@ -72,6 +72,11 @@ def test_the_one_dag_is_named_as_its_file_unless_given_an_id(project: Project) -
         (("--one-dag", "--dag-per-process"), "DPONE_USAGE"),
         (("--one-dag", "--dag-id", 'x"); import os; ("'), "DPONE_RUN_SPEC_REFUSED"),
         (("--tag", "two\nlines"), "DPONE_RUN_SPEC_REFUSED"),
+        (("--start-date", "yesterday"), "DPONE_USAGE"),
+        (("--default-arg", "depends_on_past"), "DPONE_USAGE"),
+        (("--default-arg", "email=a", "--default-arg", "email=b"), "DPONE_USAGE"),
+        (("--default-arg", "retries=3"), "DPONE_RUN_SPEC_REFUSED"),
+        (("--default-arg", "Bad Name=3"), "DPONE_RUN_SPEC_REFUSED"),
     ],
 )
 def test_what_makes_no_dag_is_refused_and_nothing_is_written(
@@ -91,3 +96,25 @@ def test_quotes_in_a_tag_stay_text(project: Project) -> None:
     assert generated(project, "--tag", 'it\'s "quoted" \\').exit_code == 0
     strings = {node.value for node in ast.walk(ast.parse(text_of(project))) if isinstance(node, ast.Constant)}
     assert 'it\'s "quoted" \\' in strings
+
+
+def test_owner_start_date_catchup_default_arguments_and_outlets_stand_in_the_file(project: Project) -> None:
+    options = ("--owner", "dwh", "--start-date", "2025-03-09", "--catchup", "--outlets")
+    arguments = (
+        "--default-arg",
+        "depends_on_past=true",
+        "--default-arg",
+        "email=a@b.example",
+        "--default-arg",
+        "sla=1e",
+    )
+    assert generated(project, *options, *arguments).exit_code == 0
+    text = text_of(project)
+    assert "datetime(2025, 3, 9, tzinfo=UTC)" in text and '"catchup": True' in text and "outlets=True" in text
+    stated = '"depends_on_past": True, "email": "a@b.example", "owner": "dwh", "sla": "1e"'
+    assert f'"default_args": {{{stated}}}' in text
+
+
+def test_the_file_sets_nothing_of_the_cluster(project: Project) -> None:
+    assert generated(project).exit_code == 0
+    assert "platform" not in text_of(project) and "namespace" not in text_of(project)
