@@ -26,6 +26,7 @@ from dpone_core.model.vocabulary import (
     SourceState,
     TargetState,
 )
+from dpone_core.quality.failure import QualityGateFailure
 
 RUN_SET_KIND: Final = "dpone.run_set.v1"
 
@@ -127,7 +128,10 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run of one process. `outcome` is its last attempt's, None when it was refused before anything executed."""
+    """One run of one process. `outcome` is its last attempt's, None when it was refused before anything executed.
+
+    `quality_gates` is the report of a bare `QualityGateFailure(report)`, which knows no load: S1's literal example.
+    """
 
     facts: RunFacts
     outcome: LoadOutcome | None
@@ -135,6 +139,7 @@ class RunReport:
     problems: tuple[dict[str, object], ...] = ()
     attempts: int = 0
     earlier: tuple[EarlierAttempt, ...] = ()
+    quality_gates: Mapping[str, object] | None = None
 
     @property
     def passed(self) -> bool:
@@ -167,11 +172,12 @@ class RunReport:
             "status": "error",
             "inserted_rows": 0,
             "updated_rows": 0,
-            "final_rows": None,
+            "final_rows": None if self.quality_gates is None else 0,
             "extracted_rows": 0,
             "duration_seconds": 0.0,
             "errors": [self.refusal.line],
             "error_code": self.refusal.code,
+            **({"quality_gates": dict(self.quality_gates)} if self.quality_gates is not None else {}),
             **({"fix": self.refusal.fix} if self.refusal.fix else {}),
             **({"problems": list(self.problems)} if self.problems else {}),
         }
@@ -210,8 +216,11 @@ def failure_facts(error: BaseException) -> FailureFacts:
 
 
 def refused(facts: RunFacts, error: DponeError) -> RunReport:
-    """The report of a run that was refused before execution."""
-    return RunReport(facts=facts, outcome=None, refusal=failure_facts(error), problems=problems_of(error))
+    """The report of a run without a load: refused before execution, or stopped by gates that no load stands behind."""
+    gates = error.report.as_json() if isinstance(error, QualityGateFailure) else None
+    return RunReport(
+        facts=facts, outcome=None, refusal=failure_facts(error), problems=problems_of(error), quality_gates=gates
+    )
 
 
 def problems_of(error: BaseException) -> tuple[dict[str, object], ...]:

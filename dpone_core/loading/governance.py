@@ -21,11 +21,11 @@ from dpone_core.loading.record import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE
 from dpone_core.model import lineage
 from dpone_core.model.outcome import AcceptanceMetricSnapshot, QualityGateFailureOutcome
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.model.vocabulary import Boundary, Side, StrategyMode
+from dpone_core.model.vocabulary import Boundary, GateType, Side, StrategyMode
 from dpone_core.ports.sink import LineageColumns, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.failure import QualityGateFailure
-from dpone_core.quality.gates import QualitySideSnapshot
+from dpone_core.quality.gates import QualitySideSnapshot, evaluated_rows
 from dpone_core.quality.receipt import QualityGateReceipt
 from dpone_core.quality.scope import QualityScopeSummary
 
@@ -137,6 +137,7 @@ def judged(
 ) -> QualityGateReceipt:
     """The one evaluation of this load's gates, recorded whatever it says. Raises QualityGateFailure."""
     with context.record.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+        step.details["evaluated_rows"] = _evaluated_rows(execution, source, target)
         if scope is not None:
             step.details["quality_scope"] = scope.as_json()
         try:
@@ -148,6 +149,17 @@ def judged(
             raise
         step.details |= {"quality_gates": receipt.report.as_json()}
     return receipt
+
+
+def _evaluated_rows(
+    execution: QualityGateExecution, source: QualitySideSnapshot, target: QualitySideSnapshot
+) -> list[dict[str, object]]:
+    """One entry per gate, in policy order; the report beside it names the gates by the same ordinals."""
+    return [
+        {"gate": ordinal, "type": str(gate.type), "rows": evaluated_rows(gate, source=source, target=target)}
+        for ordinal, gate in enumerate(execution.snapshot.gates.gates)
+        if isinstance(gate.type, GateType)
+    ]
 
 
 def record_finalized(

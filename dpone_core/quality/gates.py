@@ -99,6 +99,14 @@ def judge(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySide
     return _result(gate, status, verdict.metrics)
 
 
+def evaluated_rows(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySideSnapshot) -> int | None:
+    """Rows of the gate's side that its verdict rests on (case H01): 0 for a gate that is not executed, None when they
+    were not counted. A result has no place for it (its metrics are closed by type), so the step states it."""
+    if gate.type not in _EXECUTABLE:
+        return 0
+    return source.row_count if gate.side is Side.SOURCE else target.row_count
+
+
 def allowed_difference(gate: QualityGate, source_rows: int) -> int:
     """Whole rows: `floor(value)` or `floor(source_rows * pct / 100)`, exact in integers whatever the size."""
     numerator, denominator = Decimal(repr(gate.tolerance_value)).as_integer_ratio()
