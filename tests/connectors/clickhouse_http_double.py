@@ -1,9 +1,10 @@
 """A ClickHouse HTTP endpoint over the embedded engine: the real engine behind the real protocol, and faults on demand.
 
 Run as `python clickhouse_http_double.py DIRECTORY`; the first line of output is the port. `POST /_faults` takes a JSON
-list of `{"match": regex, "stage": "before" | "after" | "cut" | "text", "code": int | null, "times": int}`: a matching
-statement is refused with `code`, or the connection is dropped before or after the statement was executed, or its Arrow
-answer ends at the border of a batch, or goes on as an error text, with the transport itself unharmed.
+list of `{"match": regex, "stage": "before" | "after" | "cut" | "text", "code": int | null, "times": int, "skip": int}`:
+after `skip` others a matching statement is refused with `code`, or the connection is dropped before or after the
+statement was executed, or its Arrow answer ends at the border of a batch, or goes on as an error text, with the
+transport itself unharmed. The answer says how often each fault planned before could still have struck.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Fault:
     stage: str
     code: int | None = None
     times: int = 1
+    skip: int = 0
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -79,6 +81,9 @@ class Endpoint(ThreadingHTTPServer):
     def strike(self, sql: str, stage: str) -> None:
         for fault in self.faults:
             if fault.stage == stage and fault.times > 0 and re.search(fault.match, sql):
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
                 fault.times -= 1
                 if fault.code is None:
                     raise DroppedConnection
@@ -101,8 +106,9 @@ class Handler(BaseHTTPRequestHandler):
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         body = self._body()
         if parts.path == "/_faults":
+            left = [fault.times for fault in self.server.faults]
             self.server.faults = [Fault(**fault) for fault in json.loads(body)]
-            self._reply(200, b"ok")
+            self._reply(200, json.dumps(left).encode())
             return
         try:
             self._reply(200, self._answer(parameters, body))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 
 import pyarrow as pa
 
@@ -74,12 +74,17 @@ class ClickHouseStaging:
         return publish(self._session, handle, self._session.resolve(handle.request.target), shadow)
 
     def cleanup(self, handle: StagedHandle) -> None:
+        """Tries every table, so that one failure leaves no other behind."""
         ddl = Ddl(handle.request.physical_design.cluster)
-        for role in (STAGING, SHADOW, SCRATCH):
-            table = artifact_of(self._session, handle.request, role)
-            self._session.command(
-                ddl.drop(table), code="staged_cleanup_failed", message="a table of this load was not dropped"
-            )
+        with ExitStack() as drops:
+            for role in (SCRATCH, SHADOW, STAGING):
+                table = artifact_of(self._session, handle.request, role)
+                drops.callback(
+                    self._session.command,
+                    ddl.drop(table),
+                    code="staged_cleanup_failed",
+                    message="a table of this load was not dropped",
+                )
 
     def _create(self, request: StageRequest, ddl: Ddl, target: TableName, staged: TableName) -> TableSchema:
         """Creates databases and staging; returns the payload's columns as they are stored."""
