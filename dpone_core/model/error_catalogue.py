@@ -445,6 +445,11 @@ _SOURCE = _entries(
         "Files of one source have different columns.",
         "Load them apart, or rewrite the odd ones.",
     ),
+    (
+        "source_file_malformed",
+        "A CSV or NDJSON file is not what its format and the manifest say.",
+        "Correct the named line, or declare the dialect and the columns the file has.",
+    ),
     ("empty_projection", "The source has no columns.", "Select at least one column."),
     (
         "framework_column_in_source",
