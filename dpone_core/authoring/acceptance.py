@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.section import Section
@@ -88,8 +88,30 @@ class ChecksSection(Section):
         return not (self.row_count or selects_columns(self.null_counts) or selects_columns(self.distinct_counts))
 
 
+_IS_OFF: Final[dict[str, JsonValue]] = {"enum": [False, ColumnSelector.OFF.value, ColumnSelector.NONE.value]}
+_ENABLED: Final[dict[str, JsonValue]] = {"properties": {"enabled": {"const": True}}, "required": ["enabled"]}
+_REQUESTS_SOMETHING: Final[dict[str, JsonValue]] = {
+    "properties": {
+        "capture": {
+            "not": {
+                "properties": {side: {"const": False} for side in ("source", "staged", "target")},
+                "required": ["source", "staged", "target"],
+            }
+        },
+        "checks": {
+            "not": {
+                "properties": {"row_count": {"const": False}, "null_counts": _IS_OFF, "distinct_counts": _IS_OFF},
+                "required": ["row_count"],
+            }
+        },
+    }
+}
+
+
 class AcceptanceSection(Section):
     """Fail-closed acceptance metrics of a load, one snapshot per requested side."""
+
+    model_config = ConfigDict(json_schema_extra={"if": _ENABLED, "then": _REQUESTS_SOMETHING})
 
     enabled: bool
     """Whether the policy is executed; its complete shape is validated either way."""
