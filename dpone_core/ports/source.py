@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from dpone_core.model.file_reading import FileReading
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import TableSchema
@@ -33,13 +34,17 @@ class CursorWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractRequest:
-    """What to read: exactly one of table, query, path; token values are bound as parameters of the query."""
+    """What to read: exactly one of table, query, path; token values are bound as parameters of the query.
+
+    `reading` says about files what they cannot say themselves.
+    """
 
     table: TableName | None = None
     query: SqlText | None = None
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
     path: str | None = None
     format: str | None = None
+    reading: FileReading = field(default_factory=FileReading)
     window: CursorWindow | None = None
 
 

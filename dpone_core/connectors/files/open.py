@@ -11,8 +11,8 @@ from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
 from .control import FilesControlTables
-from .probe import ParquetMetricProbe, TargetMetricProbe
-from .reader import ParquetSource
+from .probe import SourceMetricProbe, TargetMetricProbe
+from .source import FilesSource
 from .target import FilesTarget
 from .writing import FilesLoad
 
@@ -21,8 +21,8 @@ from .writing import FilesLoad
 def open_source(connection: Connection | None) -> Iterator[SourcePorts]:
     """`file:///relative` or `file:////absolute` is the base of relative paths; None = the working directory."""
     base = Path(embedded_path(connection)) if connection is not None else Path()
-    source = ParquetSource(base)
-    yield SourcePorts(source=source, metrics=ParquetMetricProbe(source), statements=None)
+    source = FilesSource(base)
+    yield SourcePorts(source=source, metrics=SourceMetricProbe(source), statements=None)
 
 
 @contextmanager

@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
+from dpone_core.ports.source import SourcePort
 
 from .descriptor import MAX_DISTINCT_BYTES
 from .part_files import read_part
-from .reader import ParquetSource
 from .target_directory import TargetDirectory
 
 _FIRST_MERGE_ROWS: Final = 262_144
 
 
-class ParquetMetricProbe:
+class SourceMetricProbe:
     """MetricProbe over the files of an extract request; one pass over the columns asked for."""
 
-    def __init__(self, source: ParquetSource) -> None:
+    def __init__(self, source: SourcePort) -> None:
         self._source = source
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:

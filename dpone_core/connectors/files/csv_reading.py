@@ -1,0 +1,106 @@
+"""CSV files as batches of undecoded text, NULL where the dialect says so; decoding is the stream's."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.file_reading import CsvDialect, FileReading
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+
+from .csv_blocks import CsvBlock, CsvText
+from .text_blocks import TextRows, malformed, opened_text
+
+_TEXT: Final = ColumnType(kind=ColumnKind.STRING)
+
+
+def csv_schema(files: tuple[Path, ...], reading: FileReading) -> TableSchema:
+    """The declared columns, else every header name as text. Each header must name exactly these columns."""
+    declared = tuple(column.name for column in reading.columns)
+    names = declared
+    for index, path in enumerate(files if reading.csv.header else ()):
+        with _opened(path, index, reading.csv) as text:
+            found = text.names
+        names = names or found
+        if set(found) != set(names):
+            raise _other_columns(index, names, found, declared=bool(declared))
+    if declared:
+        return TableSchema(columns=reading.columns)
+    return TableSchema(columns=tuple(Column(name=name, type=_TEXT) for name in names))
+
+
+def csv_rows(
+    path: Path, index: int, names: tuple[str, ...], wanted: tuple[str, ...], dialect: CsvDialect
+) -> Iterator[TextRows]:
+    """Columns `wanted` as binary; `names` are the file's columns where it has no header."""
+    with _opened(path, index, dialect) as text:
+        names = text.names or names
+        for block in text.blocks(len(names)):
+            yield TextRows(batch=_parsed(block, index, names, wanted, dialect), line_of=block.line_of)
+
+
+def _parsed(
+    block: CsvBlock, index: int, names: tuple[str, ...], wanted: tuple[str, ...], dialect: CsvDialect
+) -> pa.RecordBatch:
+    refused: list[pa.csv.InvalidRow] = []
+
+    def refuse(row: pa.csv.InvalidRow) -> str:
+        refused.append(row)
+        return "error"
+
+    try:
+        table = pa.csv.read_csv(
+            io.BytesIO(block.content),
+            read_options=pa.csv.ReadOptions(
+                column_names=list(names), block_size=len(block.content) + 1, use_threads=False
+            ),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=dialect.delimiter.character,
+                newlines_in_values=True,
+                ignore_empty_lines=False,
+                invalid_row_handler=refuse,
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.binary()),
+                include_columns=list(wanted),
+                null_values=[dialect.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if not refused:
+            raise malformed(index, block.first_line, "the lines from here on are not CSV") from error
+        row = refused[0]
+        raise malformed(
+            index,
+            block.line_of(row.number - 1),
+            f"the line has {row.actual_columns} columns and {row.expected_columns} are expected",
+        ) from error
+    (batch,) = table.combine_chunks().to_batches()
+    return batch
+
+
+@contextmanager
+def _opened(path: Path, index: int, dialect: CsvDialect) -> Iterator[CsvText]:
+    with opened_text(path, index) as raw:
+        yield CsvText(raw, file=index, delimiter=dialect.delimiter.character, header=dialect.header)
+
+
+def _other_columns(index: int, names: tuple[str, ...], found: tuple[str, ...], *, declared: bool) -> ConnectorError:
+    where = "the manifest declares" if declared else "file 0 has"
+    surplus = [name for name in found if name not in names]
+    what = (
+        f"column {surplus[0]!r} is not among those {where}"
+        if surplus
+        else f"column {next(n for n in names if n not in found)!r} is missing, which {where}"
+    )
+    return ConnectorError(f"file {index} of the source: {what}", code="source_schema_inconsistent")
