@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-full check schemas docs bench lock clean
+.PHONY: help install demo airflow screenshots test test-full check schemas docs bench lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -23,6 +23,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 demo: $(STAMP) ## the main job end to end: CLI load, run-spec, real Airflow tasks, outcome gate
 	@$(BIN)/python examples/flights/demo.py
+
+airflow: $(STAMP) ## the demo in Airflow's own pages at 127.0.0.1 until Ctrl-C; PORT=N for a port of your own
+	@$(BIN)/python examples/flights/airflow_up.py $(if $(PORT),--port $(PORT))
 
 test: $(STAMP) ## the quick suite
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST_ARGS)
@@ -44,6 +47,9 @@ schemas: $(STAMP) ## regenerate schemas/ from the authoring models
 docs: $(STAMP) ## regenerate docs/reference
 	@$(BIN)/python docs/generate.py --write
 
+screenshots: $(STAMP) ## retake docs/images; needs chromium and a running `make airflow`
+	@$(BIN)/python docs/screenshots.py
+
 bench: $(STAMP) ## whole processes side by side; prints ratios
 	@$(BIN)/python benchmarks/bench.py
 
@@ -51,5 +57,5 @@ lock: ## compile the pinned requirement files
 	@$(BIN)/uv pip compile -q requirements/dev.in -o requirements/dev.txt --python-version 3.11 --no-emit-index-url --no-header
 
 clean: ## remove everything the targets above made
-	@rm -rf $(VENV) .dpone .demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .dpone .demo .airflow build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,8 @@ def main(dag_file: Path, dag_ids: list[str]) -> int:
     failed = False
     for dag_id in dag_ids:
         run = found[dag_id].test()
-        states = {task.task_id: str(task.state) for task in run.get_task_instances()}
+        ended = {task.task_id: str(task.state) for task in run.get_task_instances()}
+        states = {task.task_id: ended[task.task_id] for task in found[dag_id].topological_sort()}
         verdicts = {task: verdict_of(run, task) for task in states if task.endswith("outcome_gate")}
         failed = failed or str(run.state) != "success"
         print(RESULT + json.dumps({"dag": dag_id, "state": str(run.state), "tasks": states, "verdicts": verdicts}))

@@ -1,4 +1,4 @@
-"""The flights example as DAGs: `flights` shows every step, `flights_one_task` runs all of it in one, then dimensions.
+"""The flights example as DAGs: every step a task, all of it in one task, the dimensions, and a load that fails.
 
 Run-specs are read from the folder named by DPONE_RUN_SPECS (default: beside this file).
 """
@@ -19,31 +19,34 @@ from dpone_airflow.tasks import (
 )
 
 RUN_SPECS = Path(os.environ.get("DPONE_RUN_SPECS") or Path(__file__).parent)
-PLATFORM = {"namespace": "default", "startup_check_interval_seconds": 1, "retry_delay_seconds": 1}
 
 run_specs, problems = load_run_specs(RUN_SPECS)
 broken_run_specs = report_broken_run_specs(problems)
 
 
-def nyc_dag(dag_id):
+def nyc_dag(dag_id, *tags):
     return DAG(
         dag_id,
         schedule=None,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        tags=["dpone", "flights"],
+        tags=["dpone", *tags],
     )
 
 
 if "flights" in run_specs:
     with nyc_dag("flights") as flights:
-        wire_dpone_gitops_task_group(dag=flights, run_spec=run_specs["flights"], platform=PLATFORM)
+        wire_dpone_gitops_task_group(dag=flights, run_spec=run_specs["flights"])
     with nyc_dag("flights_one_task") as flights_one_task:
-        wire_dpone_gitops_task_with_gate(dag=flights_one_task, run_spec=run_specs["flights"], platform=PLATFORM)
+        wire_dpone_gitops_task_with_gate(dag=flights_one_task, run_spec=run_specs["flights"])
 
-dimension_specs = {name: spec for name, spec in run_specs.items() if name != "flights"}
+if "carriers_lake" in run_specs:
+    with nyc_dag("carriers_lake", "fails on purpose") as carriers_lake:
+        wire_dpone_gitops_task_group(dag=carriers_lake, run_spec=run_specs["carriers_lake"])
+
+dimension_specs = {name: spec for name, spec in run_specs.items() if name.startswith("main_")}
 if dimension_specs:
     with nyc_dag("dimensions") as dimensions:
         for name, spec in dimension_specs.items():
-            wire_dpone_gitops_task_group(dag=dimensions, run_spec=spec, group_id=name, platform=PLATFORM)
+            wire_dpone_gitops_task_group(dag=dimensions, run_spec=spec, group_id=name)
