@@ -6,6 +6,7 @@ Source: design 12; kpo.md 3.1; cases A01, A06, A15, A16, A21.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any, ClassVar
@@ -41,7 +42,7 @@ class DponeOutcomeGateOperator(BaseOperator):
         ti = context["ti"]
         verdict = judge(self._observations(context))
         for line in verdict.summary():
-            self.log.info("%s", line)
+            self.log.log(logging.INFO if verdict.passed else logging.ERROR, "%s", line)
         if verdict.passed:
             return verdict.mapping()
         ti.xcom_push(key=XCOM_RETURN_KEY, value=verdict.mapping())

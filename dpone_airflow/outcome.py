@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import wrap
 from typing import Final
 
 from dpone_core.contracts.receipt_verification import (
@@ -35,6 +36,7 @@ TASK_STATE_UNKNOWN: Final = ErrorCode("DPONE_TASK_STATE_UNKNOWN")
 STEP_END_KEY: Final = "dpone_step_end"
 """XCom key under which an operator leaves exit code and receipt problem of a failed try."""
 
+_LINE_CHARACTERS: Final = 96
 _REFUSED_EXIT: Final = 2
 _NOT_STARTED: Final = frozenset({"upstream_failed", "skipped", "removed"})
 
@@ -216,16 +218,17 @@ class Verdict:
         return next(text for known, text in _ADVICE.items() if known == found)
 
     def summary(self) -> tuple[str, ...]:
-        """Lines for the task log: one headline, what is true and what to do, one line per step."""
-        headline = f"dpone gate {'PASSED' if self.passed else 'FAILED'}: process {self.process}, run {self.dag_run_id}"
-        lines = [headline]
+        """Lines for the task log, short enough to be read there: headline, what is true and what to do, every step."""
+        lines = [f"dpone gate {'PASSED' if self.passed else 'FAILED'}: process {self.process}, run {self.dag_run_id}"]
         if self.primary is not None:
-            lines.append(f"primary cause: step {self.primary.step_id}: {self.primary.code}: {self.primary.reason}")
+            lines.append(f"primary cause: step {self.primary.step_id}: {self.primary.code}")
         lines.append(f"target: {_effect(self.load) if self.load else 'no receipt of the load tells'}")
-        lines.append(f"what to do: {self.advice}")
+        lines += wrap(f"what to do: {self.advice}", _LINE_CHARACTERS, subsequent_indent="  ")
         for step in self.steps:
-            also = f" (also: {', '.join(step.also)})" if step.also else ""
-            lines.append(f"  {step.step_id}: {step.code or 'passed'}, task {step.task_state}, {step.reason}{also}")
+            lines.append(f"step {step.step_id}: {step.code or 'passed'}, task {step.task_state}")
+            lines += wrap(step.reason, _LINE_CHARACTERS, initial_indent="  ", subsequent_indent="  ")
+            if step.also:
+                lines.append(f"  also: {', '.join(step.also)}")
         return tuple(lines)
 
 

@@ -151,7 +151,6 @@ def _load_step(
 ) -> dict[str, object]:
     """The load takes the receipts of the hooks `before` it and leaves those `after` it to their own tasks."""
     argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
-    argv += ["--format", "json"]
     receipts = [phase_of(hook.id, hook.phase) for hook in before]
     if before or after:
         argv += ["--separate-hooks", "receipts"]
