@@ -348,6 +348,11 @@ _GITOPS = _entries(
         "A connection reference has no secret in the platform file.",
         "Map it to a secret and a key.",
     ),
+    (
+        "DPONE_PROVIDER_UNSUPPORTED",
+        "The installed Airflow or provider is older than what dpone was proven with.",
+        "Install the versions that the message names.",
+    ),
     ("DPONE_RUN_SPEC_REFUSED", "The process cannot become a run-spec as it stands.", "Change what the message names."),
     ("DPONE_RUN_SPEC_INVALID", "The run-spec is not a valid run-spec document.", "Compile it again."),
     ("DPONE_RUN_SPEC_NOT_FOUND", "The run-spec of a DAG cannot be read.", "Put it where the message says."),
@@ -851,6 +856,11 @@ _STATE = (
             "Restore the file from a backup; nothing was skipped or changed.",
         ),
         ("control_table_refused", "The sink refused a control table or row.", "Check rights on the state schema."),
+        (
+            "control_table_busy",
+            "Another process has been changing the same control row for longer than a dead one could.",
+            "Run again; nothing was changed.",
+        ),
     ),
 )
 

@@ -22,8 +22,6 @@ from dpone_core.testing.port_conformance import (
     ControlTablesConformance,
     SinkProbeConformance,
     SinkStatementConformance,
-    control_row,
-    control_table,
 )
 from dpone_core.testing.sink_conformance import OpenSink, StagedSinkConformance, fresh_table
 from tests.connectors.sessions import APPEND, FULL_REFRESH, clickhouse_sink, session_of
@@ -158,30 +156,6 @@ def test_a_refused_commit_leaves_the_target(sink: OpenSink, faults: Faults) -> N
     sink.ports.staged.finalize(handle)
     assert sink.ids(table) == [2]
     sink.ports.staged.cleanup(handle)
-
-
-def test_a_mutex_somebody_holds_is_not_entered(sink: OpenSink, faults: Faults) -> None:
-    control, table = sink.ports.control, control_table()
-    assert control is not None
-    control.ensure(table)
-    faults({"match": "DROP TABLE .*__dpone__mutex_", "stage": "before", "code": 497, "times": 1})
-    with pytest.raises(ConnectorError):
-        control.compare_and_set(table, {"k": "a"}, None, control_row("a"))
-    assert not control.compare_and_set(table, {"k": "a"}, {"note": None}, control_row("a", seconds=1))
-    assert control.compare_and_set(table, {"k": "other"}, None, control_row("other"))
-
-
-def test_a_mutex_of_a_dead_process_expires(sink: OpenSink, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    control, table = sink.ports.control, control_table()
-    assert control is not None
-    control.ensure(table)
-    faults({"match": "DROP TABLE .*__dpone__mutex_", "stage": "before", "code": 497, "times": 1})
-    with pytest.raises(ConnectorError):
-        control.compare_and_set(table, {"k": "a"}, None, control_row("a"))
-    monkeypatch.setattr("dpone_core.connectors.clickhouse.control.MUTEX_EXPIRY_SECONDS", 0)
-    assert control.compare_and_set(table, {"k": "a"}, {"k": "a"}, control_row("a", seconds=1, note="taken over"))
-    assert [row["note"] for row in control.read(table, {"k": "a"})] == ["taken over"]
-    assert session_of(sink).rows("SELECT name FROM system.tables WHERE name LIKE '%mutex%dead%'") == []
 
 
 def test_a_commit_the_server_gave_up_on_is_settled_like_a_lost_answer(sink: OpenSink, faults: Faults) -> None:

@@ -1,13 +1,11 @@
 """Control tables on ClickHouse: ReplacingMergeTree by the version column, read with FINAL.
 
 compare_and_set is a critical section: in an embedded engine a lock of this process (the directory lock keeps other
-processes out); on a server the table `__dpone__mutex_<hash>`, since CREATE TABLE succeeds for one client only. A mutex
-older than MUTEX_EXPIRY_SECONDS belongs to a dead process and is renamed away, which again succeeds for one only.
+processes out); on a server a `ServerMutex` besides. A row whose answer is lost is read back before anything is said.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,9 +23,9 @@ from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRo
 
 from .catalog import facts_of
 from .ddl import Ddl, qualified
+from .mutex import ServerMutex
 from .session import Session
 
-MUTEX_EXPIRY_SECONDS: Final = 60
 _TYPES: Final = {
     ControlColumnKind.TEXT: ("String", pa.string()),
     ControlColumnKind.INTEGER: ("Int64", pa.int64()),
@@ -37,9 +35,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ClickHouseControlTables:
-    def __init__(self, session: Session) -> None:
+    """The control tables of one server or embedded engine."""
+
+    def __init__(self, session: Session, mutex: ServerMutex | None = None) -> None:
         self._session = session
         self._process_mutex = threading.Lock()
+        self._server_mutex = mutex if mutex is not None else ServerMutex(session)
 
     def ensure(self, table: ControlTable) -> None:
         name = _name(table)
@@ -72,9 +73,13 @@ class ClickHouseControlTables:
         schema = pa.schema([pa.field(column.name, _TYPES[column.kind][1]) for column in table.columns])
         columns = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-        self._session.insert(
-            qualified(_name(table)), [batch], token=None, message="ClickHouse did not take a control row"
-        )
+        try:
+            self._session.insert(
+                qualified(_name(table)), [batch], token=None, message="ClickHouse did not take a control row"
+            )
+        except ConnectorError:
+            if not all(self._stands(table, row) for row in rows):
+                raise
 
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
         if facts_of(self._session, _name(table)) is None:
@@ -91,9 +96,7 @@ class ClickHouseControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        with self._exclusively(table, key) as entered:
-            if not entered:
-                return False
+        with self._exclusively(table, key):
             found = self.read(table, key)
             current = found[0] if found else None
             if (current is None) != (expected is None):
@@ -103,45 +106,34 @@ class ClickHouseControlTables:
             if new is not None:
                 self.upsert(table, [_newer(table, current, new)])
             elif current is not None:
-                self._session.command(
-                    f"ALTER TABLE {qualified(_name(table))} DELETE{_where(table, key)}",
-                    code="control_table_refused",
-                    message="ClickHouse refused to delete a control row",
-                )
+                self._delete(table, key)
             return True
+
+    def _delete(self, table: ControlTable, key: ControlRow) -> None:
+        try:
+            self._session.command(
+                f"ALTER TABLE {qualified(_name(table))} DELETE{_where(table, key)}",
+                code="control_table_refused",
+                message="ClickHouse refused to delete a control row",
+            )
+        except ConnectorError:
+            if self.read(table, key):
+                raise
+
+    def _stands(self, table: ControlTable, row: ControlRow) -> bool:
+        """Whether exactly this version of the row is what a reader sees."""
+        found = self.read(table, {name: row.get(name) for name in table.key})
+        return bool(found) and all(found[0][column.name] == row.get(column.name) for column in table.columns)
 
     @contextmanager
-    def _exclusively(self, table: ControlTable, key: ControlRow) -> Iterator[bool]:
+    def _exclusively(self, table: ControlTable, key: ControlRow) -> Iterator[None]:
         with self._process_mutex:
             if self._session.embedded:
-                yield True
+                yield
                 return
-            digest = hashlib.sha256(json.dumps([table.schema, table.name, key], default=str).encode()).hexdigest()
-            mutex = TableName(schema=table.schema, name=f"__dpone__mutex_{digest[:32]}")
-            entered = self._enter(mutex)
-            try:
-                yield entered
-            finally:
-                if entered:
-                    self._session.command(Ddl(None).drop(mutex))
-
-    def _enter(self, mutex: TableName) -> bool:
-        create = f"CREATE TABLE {qualified(mutex)} (taken UInt8) ENGINE = Null"
-        if self._session.attempt(create) is None:
-            return True
-        age = self._session.rows(
-            "SELECT dateDiff('second', metadata_modification_time, now()) FROM system.tables"
-            " WHERE database = {database:String} AND name = {name:String}",
-            {"database": mutex.schema or "", "name": mutex.name},
-        )
-        if not age or int(age[0][0]) < MUTEX_EXPIRY_SECONDS:
-            return False
-        dead = TableName(schema=mutex.schema, name=f"{mutex.name}_dead")
-        self._session.command(Ddl(None).drop(dead))
-        if self._session.attempt(Ddl(None).rename(mutex, dead)) is not None:
-            return False
-        self._session.command(Ddl(None).drop(dead))
-        return self._session.attempt(create) is None
+            subject = json.dumps([table.schema, table.name, key], default=str, sort_keys=True)
+            with self._server_mutex.held(table.schema, subject):
+                yield
 
 
 def _name(table: ControlTable) -> TableName:
