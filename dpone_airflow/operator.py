@@ -5,10 +5,16 @@ and it retries every failure. This one validates and re-projects the receipt, ta
 second channel, fails where proof is missing, and retries only what a repeat cannot harm. Source: design 12, kpo.md 3.
 """
 
+# ruff: noqa: E402  an older provider must be refused by name before its missing parts raise an ImportError
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
+
+from dpone_airflow.provider_floor import require_supported
+
+require_supported()
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.providers.cncf.kubernetes.utils.container import container_is_running
@@ -168,7 +174,8 @@ class DponePodOperator(KubernetesPodOperator):
     def _stopped(self, pod: Any) -> Any:
         """A pod that outlived its task, asked to stop; as last seen, with its step ended if its grace period allowed.
 
-        It is stopped whatever `on_finish_action` says: left running it would compete with the next try. The pod is watched, not polled: between the end of its step and its removal there may be an instant only.
+        It is stopped whatever `on_finish_action` says: left running it would compete with the next try. The pod is
+        watched, not polled: between the end of its step and its removal there may be an instant only.
         """
         grace = self.termination_grace_period or _DEFAULT_GRACE_SECONDS
         watch, seen = Watch(), pod

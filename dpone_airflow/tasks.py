@@ -55,9 +55,9 @@ def wire_dpone_gitops_task_group(
     passes, True for the asset of the run-spec. Returns the tasks by step id in run-spec order. Raises
     ContractInvalidError naming the file.
     """
+    process = _Process(dag, run_spec, platform)
     from airflow.providers.common.compat.sdk import TaskGroup
 
-    process = _Process(dag, run_spec, platform)
     spec = process.spec
     group = TaskGroup(
         group_id=group_id or f"dpone_{spec.process}"[:100],

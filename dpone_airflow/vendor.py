@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from dpone_airflow.pod_args import ProcessPods
+from dpone_airflow.provider_floor import require_supported
 from dpone_core.contracts.platform import PlatformSettings
 from dpone_core.contracts.pod_parts import PLATFORM_INVALID, Volume
 from dpone_core.contracts.run_spec import RunSpecStep
@@ -23,6 +24,7 @@ class PodOperatorArguments:
     """Arguments of one process's operators; what its pods share is made once."""
 
     def __init__(self, pods: ProcessPods) -> None:
+        require_supported()
         from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
         from airflow.providers.cncf.kubernetes.secret import Secret
 

@@ -17,5 +17,6 @@ for scenario in os.environ["SCENARIOS"].split(","):
         wire(
             dag=dag,
             run_spec=ROOT / f"{scenario}.run_spec.json",
+            outlets=True,
         )
     globals()[f"dag_{scenario}"] = dag

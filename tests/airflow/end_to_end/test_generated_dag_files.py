@@ -18,8 +18,9 @@ from tests.spec.contracts.documents import run_spec_document
 pytestmark = pytest.mark.airflow
 
 PARSER = Path(__file__).parents[1] / "provider" / "parse_dags.py"
+PLATFORM = json.loads((Path(__file__).parents[1] / "provider" / "complete_platform.json").read_text())
 FORMS = {
-    "each": ("--schedule", "0 5 * * *", "--tag", "nightly", "--tag", "dpone"),
+    "each": ("--schedule", "0 5 * * *", "--tag", "nightly", "--tag", "dpone", "--owner", "dwh", "--outlets"),
     "whole": ("--one-dag", "--dag-id", "warehouse"),
 }
 
@@ -28,7 +29,7 @@ def spec_files(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("flights", "airports"):
         text = json.dumps(run_spec_document()).replace("dpone_run_flights", f"dpone_run_{name}")
-        document = {**json.loads(text), "process": name}
+        document = {**json.loads(text), "process": name, "asset": f"x-dpone://dwh/raw/{name}", "platform": PLATFORM}
         (folder / f"{name}.run_spec.json").write_text(json.dumps(document), encoding="utf-8")
     (folder / "broken.run_spec.json").write_text("{", encoding="utf-8")
 
@@ -71,9 +72,16 @@ def test_schedule_tags_and_one_run_at_a_time_survive_serialisation(parsed: dict[
 
 
 def test_every_serialised_dag_reads_back(parsed: dict[str, Any]) -> None:
-    assert {dag_id: dag["read_back"] for dag_id, dag in parsed["dags"].items()} == {
-        dag_id: sorted(dag["tasks"]) for dag_id, dag in parsed["dags"].items()
-    }
+    for dag in parsed["dags"].values():
+        assert dag["read_back"] == dag["authored"]
+
+
+def test_owner_and_asset_stand_where_they_were_asked_for(parsed: dict[str, Any]) -> None:
+    tasks = parsed["dags"]["flights"]["read_back"]["tasks"]
+    assert {task["owner"] for task in tasks.values()} == {"dwh"}
+    updating = {name: task["outlets"] for name, task in tasks.items() if task["outlets"]}
+    assert updating == {"dpone_flights.outcome_gate": ["x-dpone://dwh/raw/flights"]}
+    assert not any(task["outlets"] for task in parsed["dags"]["warehouse"]["read_back"]["tasks"].values())
 
 
 def test_a_broken_run_spec_is_an_import_error_and_hides_no_other(parsed: dict[str, Any]) -> None:

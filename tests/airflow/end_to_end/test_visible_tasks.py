@@ -279,6 +279,17 @@ def test_a_failed_post_hook_fails_the_run_and_the_verdict_says_that_the_load_is_
     assert (runs.task("orders_post", BROKEN)["try_number"], runs.task("orders_post", LOAD)["try_number"]) == (1, 1)
 
 
+def test_the_target_is_an_asset_that_only_a_gate_which_passes_updates(runs: Runs) -> None:
+    updated = {scenario: runs.results[scenario]["assets"] for scenario in SCENARIOS}
+    assert updated == {
+        "orders": ["outcome_gate"],
+        "orders_one_task": [f"{LOAD}_outcome_gate"],
+        "orders_tampered": [],
+        "orders_too_few": [],
+        "orders_post": [],
+    }
+
+
 def test_no_secret_reaches_airflow(runs: Runs) -> None:
     assert CANARY not in json.dumps(runs.results)
     assert CANARY not in runs.output

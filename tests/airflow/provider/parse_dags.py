@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from airflow.dag_processing.dagbag import DagBag
-from airflow.serialization.serialized_objects import DagSerialization
+from kubernetes.client import ApiClient
+
+from tests.airflow.compat import DagSerialization, bag_of
 
 
 def main(folder: str, result_file: str) -> None:
-    bag = DagBag(folder, bundle_path=Path(folder))
+    bag = bag_of(Path(folder))
     result = {
         "import_errors": bag.import_errors,
         "dags": {dag_id: described(dag) for dag_id, dag in sorted(bag.dags.items())},
@@ -30,10 +31,53 @@ def described(dag: Any) -> dict[str, Any]:
         "max_active_runs": dag.max_active_runs,
         "sha256": hashlib.sha256(serialized.encode()).hexdigest(),
         "serialized": serialized,
-        "read_back": sorted(task.task_id for task in DagSerialization.from_dict(json.loads(serialized)).tasks),
+        "authored": mirrored(dag),
+        "read_back": mirrored(DagSerialization.from_dict(json.loads(serialized))),
         "tasks": {task.task_id: task_described(task) for task in dag.tasks},
         "groups": {name: group.doc_md for name, group in dag.task_group.get_task_group_dict().items() if name},
     }
+
+
+KEPT_OF_DAG = ("dag_id", "start_date", "catchup", "max_active_runs", "doc_md", "fileloc")
+KEPT_OF_TASK = (
+    *("task_id", "task_display_name", "doc_md", "owner", "pool", "queue", "priority_weight", "retries"),
+    *("retry_delay", "execution_timeout", "trigger_rule", "do_xcom_push", "start_date", "is_mapped"),
+)
+
+
+SETTINGS = (
+    *("deferrable", "poll_interval", "startup_timeout_seconds", "schedule_timeout_seconds", "on_finish_action"),
+    *("kubernetes_conn_id", "log_events_on_startup"),
+)
+
+
+def mirrored(dag: Any) -> dict[str, Any]:
+    """What a DAG is to scheduler and UI, as text, whether it was written or read back."""
+    return {
+        **{name: str(getattr(dag, name, None)) for name in KEPT_OF_DAG},
+        "tags": sorted(dag.tags),
+        "schedule": str(getattr(dag.timetable, "summary", None) or getattr(dag, "schedule", None)),
+        "tasks": {
+            task.task_id: {
+                **{name: plain(getattr(task, name, None)) for name in KEPT_OF_TASK},
+                "upstream": sorted(task.upstream_task_ids),
+                "downstream": sorted(task.downstream_task_ids),
+                "template_fields": list(task.template_fields),
+                "command": str(getattr(task, "dpone_command", None)),
+                "run_spec_ref": dict(getattr(task, "run_spec_ref", None) or {}),
+                "outlets": [str(getattr(one, "uri", one)) for one in task.outlets],
+            }
+            for task in dag.tasks
+        },
+    }
+
+
+def plain(value: Any) -> str:
+    return str(plain_or_raw(value))
+
+
+def plain_or_raw(value: Any) -> Any:
+    return getattr(value, "value", value)
 
 
 def task_described(task: Any) -> dict[str, Any]:
@@ -51,8 +95,15 @@ def task_described(task: Any) -> dict[str, Any]:
         "do_xcom_push": task.do_xcom_push,
         "log_pod_spec_on_failure": getattr(task, "log_pod_spec_on_failure", None),
         "automount": getattr(task, "automount_service_account_token", None),
+        "settings": {name: plain_or_raw(getattr(task, name)) for name in SETTINGS if hasattr(task, name)},
+        "pod": pod_of(task) if hasattr(task, "build_pod_request_obj") else None,
         "secrets": [[one.deploy_type, one.deploy_target, one.secret, one.key] for one in getattr(task, "secrets", [])],
     }
+
+
+def pod_of(task: Any) -> Any:
+    """The pod document that the operator would create."""
+    return ApiClient().sanitize_for_serialization(task.build_pod_request_obj(dry_run=True))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from typing import Any
 
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
+
+from tests.airflow.compat import AssetEvent, XComModel
 
 
 def main(dag_file: str, result_file: str) -> None:
@@ -29,7 +30,12 @@ def main(dag_file: str, result_file: str) -> None:
             continue
         print(f"@@SCENARIO {dag.dag_id}", flush=True)
         run = dag.test()
-        results[dag.dag_id] = {"state": str(run.state), "run_id": run.run_id, "tasks": observed(dag.dag_id, run.run_id)}
+        results[dag.dag_id] = {
+            "state": str(run.state),
+            "run_id": run.run_id,
+            "tasks": observed(dag.dag_id, run.run_id),
+            "assets": updated_assets(dag.dag_id, run.run_id),
+        }
     Path(result_file).write_text(json.dumps(results), encoding="utf-8")
 
 
@@ -56,6 +62,15 @@ def observed(dag_id: str, run_id: str) -> dict[str, Any]:
         for rendered in session.scalars(fields):
             found[rendered.task_id.rpartition(".")[2]]["rendered"] = rendered.rendered_fields
     return found
+
+
+def updated_assets(dag_id: str, run_id: str) -> list[str]:
+    """The tasks of the run that updated an asset."""
+    with create_session() as session:
+        events = session.scalars(
+            select(AssetEvent).where(AssetEvent.source_dag_id == dag_id, AssetEvent.source_run_id == run_id)
+        ).all()
+        return sorted(event.source_task_id.rpartition(".")[2] for event in events)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,27 @@
+"""What scripts that run inside Airflow need of its models, under the names of Airflow 3 and 2 alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+try:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.models.asset import AssetEvent
+    from airflow.models.xcom import XComModel
+    from airflow.serialization.serialized_objects import DagSerialization
+except ImportError:
+    from airflow.models.dagbag import DagBag
+    from airflow.models.dataset import DatasetEvent as AssetEvent
+    from airflow.models.xcom import XCom as XComModel
+    from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
+
+__all__ = ["AssetEvent", "DagSerialization", "XComModel", "bag_of"]
+
+
+def bag_of(folder: Path) -> Any:
+    """The DAGs of a folder, parsed as the DAG processor does."""
+    try:
+        return DagBag(str(folder), bundle_path=folder)
+    except TypeError:
+        return DagBag(str(folder), include_examples=False)
