@@ -66,7 +66,8 @@ WITH target AS (SELECT * FROM pg_catalog.pg_class WHERE oid = $1), attached(what
             ELSE 'column settings' END
         FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
         WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped
-            AND (attidentity <> '' OR attacl IS NOT NULL OR attoptions IS NOT NULL OR attcollation <> typcollation)
+            AND (attidentity <> '' OR attacl IS NOT NULL OR attcollation <> typcollation
+                OR EXISTS (SELECT FROM pg_catalog.unnest(attoptions) AS o WHERE o LIKE 'n_distinct%'))
 )
 SELECT DISTINCT what FROM attached ORDER BY what
 """

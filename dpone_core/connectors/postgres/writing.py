@@ -9,7 +9,7 @@ from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 
-from .type_map import MAX_PRECISION, TIMES
+from .type_map import MAX_PRECISION
 
 IDENTIFIER_LIMIT_BYTES: Final = 63
 UINT64_DIGITS: Final = 20
@@ -35,8 +35,8 @@ _TIMES: Final = {
     ColumnKind.TIMESTAMP: ("timestamp", "without time zone"),
     ColumnKind.TIMESTAMP_TZ: ("timestamp", "with time zone"),
 }
-_PADS_OR_CUTS: Final = ("character(", "character", "bpchar", "name", '"char"', "bit", "interval(", "oid")
-"""Types that pad a value, cut it, or round it when it is cast to them."""
+_PADS_OR_CUTS: Final = frozenset({"character", "bpchar", "name", '"char"', "bit", "bit varying"})
+"""Types that pad a value or cut it when it is cast to them; an interval with a precision rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,8 @@ def existing(column: Column, declared: str) -> StoredColumn:
 def writable_type(type_: ColumnType) -> ColumnType:
     """A type of the catalogue as a target offers it: unsupported where writing would change a value silently."""
     native = type_.native
-    if type_.kind is ColumnKind.STRING and native.startswith(_PADS_OR_CUTS):
+    changes = native.partition("(")[0] in _PADS_OR_CUTS or (native.startswith("interval") and native != "interval")
+    if type_.kind is ColumnKind.STRING and changes:
         return replace(type_, kind=ColumnKind.UNSUPPORTED, native=f"{native}: it would pad, cut or round values")
     if type_.kind is ColumnKind.INT64 and native == "oid":
         return replace(type_, kind=ColumnKind.UNSUPPORTED)
@@ -113,10 +114,6 @@ def require_name(name: str) -> None:
             code="sink_column_unsupported",
             fix="use a shorter name; an alias in options.query renames a column",
         )
-
-
-def is_time(column: Column) -> bool:
-    return column.type.kind in TIMES
 
 
 def _is_plain_string(native: str) -> bool:
