@@ -1,0 +1,97 @@
+"""pyodbc connections to one server: the catalog, counts and hook scripts; also the slow reader of the child."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError, DponeError
+
+from .address import Address
+from .driver import driver_path, unixodbc_missing
+
+try:
+    import pyodbc
+except ImportError as error:  # the module is there and libodbc is not
+    if "libodbc" not in str(error):
+        raise
+    raise unixodbc_missing() from error
+
+_DATETIMEOFFSET: Final = -155
+_LAYOUT: Final = struct.Struct("<hHHHHHIhh")
+_LOGIN_SECONDS: Final = 15
+_UNREACHABLE: Final = ("08", "28", "HYT", "IM")
+_ABSENT: Final = "42S02"
+
+pyodbc.pooling = False
+
+
+def connect(connection_string: str) -> pyodbc.Connection:
+    """A session in autocommit mode; the driver's own exceptions."""
+    connection = pyodbc.connect(connection_string, autocommit=True, timeout=_LOGIN_SECONDS)
+    connection.add_output_converter(_DATETIMEOFFSET, offset_text)
+    return connection
+
+
+def offset_text(raw: bytes) -> str:
+    """A datetimeoffset as its UTC instant in ISO 8601 with all seven digits: pyodbc does not know the type (D01)."""
+    year, month, day, hour, minute, second, nanoseconds, hours, minutes = _LAYOUT.unpack(raw)
+    moment = datetime(year, month, day, hour, minute, second) - timedelta(hours=hours, minutes=minutes)
+    return f"{moment.isoformat()}.{nanoseconds // 100:07d}+00:00"
+
+
+class Session:
+    """One reading connection, opened on first use."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.connection_string = address.odbc(driver_path())
+        self._connection: pyodbc.Connection | None = None
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a small query."""
+        with translated():
+            if self._connection is None:
+                self._connection = connect(self.connection_string)
+            cursor = self._connection.cursor()
+            try:
+                cursor.execute(sql, *parameters)
+                while cursor.description is None and cursor.nextset():
+                    pass
+                return [tuple(row) for row in cursor.fetchall()]
+            finally:
+                cursor.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the driver's hierarchy and OSError
+        raise reading_error(error) from error
+
+
+def reading_error(error: BaseException) -> DponeError:
+    state = sql_state(error)
+    if "can't open lib" in str(error).lower():
+        return unixodbc_missing()
+    if state == _ABSENT:
+        return ConnectorError("a table of the source does not exist", code="source_object_not_found")
+    if state is None or state.startswith(_UNREACHABLE):
+        return foreign_error(error, "SQL Server did not answer or refused the login", "source_unreachable")
+    return foreign_error(error, "SQL Server refused the query of the source", "source_query_refused")
+
+
+def sql_state(error: BaseException) -> str | None:
+    if isinstance(error, pyodbc.Error) and error.args and isinstance(error.args[0], str):
+        return error.args[0]
+    return None

@@ -1,0 +1,104 @@
+"""Hook scripts on SQL Server: one batch per script, every result set drained, the transaction as it was found.
+
+Case ids of the rules kept here: D10 (late errors), D12 (counts before rows), D13 (own connection), D14 (doomed
+transactions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pyodbc
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.errors import ConnectorError
+from dpone_core.model.sql import bind_tokens
+from dpone_core.ports.statements import StatementAnswer, StatementScript
+
+from .session import connect
+
+_FETCHED_ROWS: Final = 1_000
+_STATE: Final = "SELECT @@TRANCOUNT, XACT_STATE()"
+_REFUSED: Final = "SQL Server refused a statement of the script"
+
+
+class MssqlStatements:
+    """A connection per script. Without autocommit the script runs between BEGIN and COMMIT, with XACT_ABORT ON."""
+
+    def __init__(self, connection_string: str) -> None:
+        self._connection_string = connection_string
+
+    def execute(self, script: StatementScript) -> int:
+        """The number of answers: result sets and counts of rows."""
+        bound = bind_tokens(script.sql, script.token_values, lambda _: "?")
+        with self._cursor() as cursor:
+            if not script.autocommit:
+                cursor.execute("SET XACT_ABORT ON; BEGIN TRANSACTION")
+                _drain(cursor)
+            cursor.execute(bound.text, *bound.parameters)
+            answers = _drain(cursor)
+            _require_same_transaction(cursor, open_transactions=0 if script.autocommit else 1)
+            if not script.autocommit:
+                cursor.execute("COMMIT TRANSACTION")
+                _drain(cursor)
+        return answers
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        """The one result set that has columns; a second one is an error. What the batch changed is rolled back."""
+        bound = bind_tokens(script.sql, script.token_values, lambda _: "?")
+        with self._cursor() as cursor:
+            cursor.execute("SET XACT_ABORT ON; BEGIN TRANSACTION")
+            _drain(cursor)
+            cursor.execute(bound.text, *bound.parameters)
+            found: list[StatementAnswer] = []
+            while True:
+                if cursor.description is not None:
+                    rows = tuple(tuple(row) for row in cursor.fetchmany(2))
+                    found.append(StatementAnswer(columns=len(cursor.description), rows=rows))
+                    _rest(cursor)
+                if not cursor.nextset():
+                    break
+            cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
+            _drain(cursor)
+        if len(found) != 1:
+            raise ConnectorError("the statement gave no result set, or several", code="statement_failed")
+        return found[0]
+
+    @contextmanager
+    def _cursor(self) -> Iterator[pyodbc.Cursor]:
+        """Closing the connection rolls back what is still open."""
+        try:
+            connection = connect(self._connection_string)
+            try:
+                yield connection.cursor()
+            finally:
+                connection.close()
+        except Exception as error:
+            raise foreign_error(error, _REFUSED, "statement_failed") from error
+
+
+def _drain(cursor: pyodbc.Cursor) -> int:
+    answers = 1
+    while True:
+        _rest(cursor)
+        if not cursor.nextset():
+            return answers
+        answers += 1
+
+
+def _rest(cursor: pyodbc.Cursor) -> None:
+    while cursor.description is not None and cursor.fetchmany(_FETCHED_ROWS):
+        pass
+
+
+def _require_same_transaction(cursor: pyodbc.Cursor, *, open_transactions: int) -> None:
+    cursor.execute(_STATE)
+    (row,) = cursor.fetchall()
+    if tuple(row) != (open_transactions, open_transactions):
+        raise ConnectorError(
+            "the script left a transaction open, or ended or doomed the one it runs in",
+            code="hook_transaction_state_changed",
+            fix="end every transaction the script begins; without autocommit, neither begin nor end one",
+        )

@@ -1,0 +1,63 @@
+"""Names of T-SQL, and where the common table expressions of a query end."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WORD: Final = re.compile(r"[A-Za-z_]+")
+_ENDINGS: Final = {"'": "'", '"': '"', "[": "]"}
+
+
+def quoted_name(name: str) -> str:
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def split_with(query: str) -> tuple[str, str]:
+    """(`WITH .. AS (..)` or nothing, the rest). T-SQL allows WITH at the front of a statement only, so a query that
+    becomes a subquery leaves it behind. Text that is no such clause is returned as the rest, for the server to judge.
+    """
+    start = _skip_space(query, 0)
+    if _word_at(query, start).upper() != "WITH":
+        return "", query
+    position, depth = start + len("WITH"), 0
+    while position < len(query):
+        character = query[position]
+        if character in _ENDINGS or query.startswith(("--", "/*"), position):
+            position = _after(query, position)
+            continue
+        depth += (character == "(") - (character == ")")
+        position += 1
+        if character == ")" and depth == 0:
+            following = _skip_space(query, position)
+            if query[following : following + 1] != "," and _word_at(query, following).upper() != "AS":
+                return query[:position] + "\n", query[following:]
+    return "", query
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+        elif text.startswith(("--", "/*"), position):
+            position = _after(text, position)
+        else:
+            break
+    return position
+
+
+def _word_at(text: str, position: int) -> str:
+    found = _WORD.match(text, position)
+    return found.group() if found else ""
+
+
+def _after(text: str, position: int) -> int:
+    """Behind the quoted text, quoted name or comment that begins here."""
+    if text.startswith("--", position):
+        ending, start = "\n", position + 2
+    elif text.startswith("/*", position):
+        ending, start = "*/", position + 2
+    else:
+        ending, start = _ENDINGS[text[position]], position + 1
+    found = text.find(ending, start)
+    return len(text) if found < 0 else found + len(ending)
