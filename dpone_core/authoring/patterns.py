@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dpone_core.model.file_reading import DECLARED_TYPE_PATTERN
 from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
 
 PROCESS_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,127}$"
@@ -18,6 +19,7 @@ PLAIN_COLUMN_PATTERN: Final = "^[A-Za-z_\u00a1-\uffff][A-Za-z0-9_$\u00a1-\uffff]
 QUOTABLE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f{}]([^\x00-\x1f\x7f{}]*[^\s\x00-\x1f\x7f{}])?$"
 DURATION_PATTERN: Final = r"^P([0-9]{1,6}D)?(T([0-9]{1,6}H)?([0-9]{1,6}M)?([0-9]{1,6}S)?)?$"
 TEXT_PATTERN: Final = r"[^ \t\r\n]"
+CSV_NULL_PATTERN: Final = r"^[^\x00-\x1f\x7f\",;|]*$"
 
 SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
     PROCESS_NAME_PATTERN: (
@@ -46,5 +48,14 @@ SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
     ),
     DURATION_PATTERN: ("expected an ISO 8601 duration of days, hours, minutes, seconds", "write for example PT1H"),
     TEXT_PATTERN: ("expected text that is not blank", "give a value or remove the field"),
+    DECLARED_TYPE_PATTERN: (
+        "expected a type: boolean, int8 to int64, uint8 to uint64, float32, float64, decimal(p,s), string, binary,"
+        " date, time(f), timestamp(f), timestamp_tz(f) or uuid",
+        "write for example int64, decimal(18,4) or timestamp_tz(6); fractions are 0, 3, 6 or 9",
+    ),
+    CSV_NULL_PATTERN: (
+        "a NULL token has no quotes, delimiters or control characters",
+        "write the text as it stands in the file, for example NULL",
+    ),
     **SENTENCE_OF_KUBERNETES_PATTERN,
 }

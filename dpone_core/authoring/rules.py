@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dpone_core.authoring.file_columns import FILE_FIELDS, file_findings
 from dpone_core.authoring.hooks import NOTIFIERS, PROVIDER_ONLY, SQL_ONLY, HookSection, HooksSection
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import TypedHashGate
@@ -128,6 +129,9 @@ def _source_findings(process: ProcessSection) -> Iterator[Finding]:
             yield Finding(
                 code=VALUE_INVALID, message="tokens are bound in SQL only", path=(*_OPTIONS, "path"), fix="use a glob"
             )
+        yield from file_findings(
+            options.format, options.columns, options.not_null, options.csv, options.ndjson, _OPTIONS
+        )
         return
     if source.connection_ref is None:
         yield _missing("connection_ref", "the source type needs a connection", "source")
@@ -135,8 +139,8 @@ def _source_findings(process: ProcessSection) -> Iterator[Finding]:
         yield _missing("table", "the source reads a table or options.query", "source")
     if source.table is not None and options.query is not None:
         yield _conflict("'table' and 'options.query' exclude each other", "keep one of the two", *_QUERY)
-    for name, given in (("path", options.path), ("format", options.format)):
-        if given is not None:
+    for name in FILE_FIELDS:
+        if getattr(options, name) is not None:
             yield _conflict(f"'{name}' has no effect here", "it belongs to source type files", *_OPTIONS, name)
     if options.query is not None:
         yield from _sql_findings(options.query.sql, options.query.sql_file, _QUERY)

@@ -8,8 +8,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, ConfigDict, Field, StrictInt
 from pydantic_core import PydanticCustomError
 
+from dpone_core.authoring.file_columns import FILE_FIELDS, CsvSection, FileColumns, NdjsonSection, format_rules
 from dpone_core.authoring.hooks import SQL_EXACTLY_ONE, HooksSection
-from dpone_core.authoring.names import ConnectionRef, QuotableName, Text
+from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName, Text
 from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
@@ -102,6 +103,14 @@ class SourceOptionsSection(Section):
     """Path or glob of files, for source type files."""
     format: Literal["parquet", "csv", "ndjson"] | None = None
     """File format, for source type files."""
+    columns: FileColumns | None = None
+    """Columns of CSV or NDJSON files; a CSV file without them is text."""
+    not_null: ColumnNames | None = None
+    """Columns of files that hold no NULL; one that does is refused while reading."""
+    csv: CsvSection | None = None
+    """CSV dialect."""
+    ndjson: NdjsonSection | None = None
+    """How NDJSON objects are read."""
     hooks: HooksSection = HooksSection()
     """Typed actions before and after the load."""
     incremental: IncrementalSection | None = None
@@ -120,12 +129,16 @@ class SourceSection(Section):
                 "required": ["options"],
                 "properties": {
                     "table": False,
-                    "options": {"required": ["path", "format"], "properties": {"query": False}},
+                    "options": {
+                        "required": ["path", "format"],
+                        "properties": {"query": False},
+                        "allOf": format_rules(),
+                    },
                 },
             },
             "else": {
                 "required": ["connection_ref"],
-                "properties": {"options": {"properties": {"path": False, "format": False}}},
+                "properties": {"options": {"properties": dict.fromkeys(FILE_FIELDS, False)}},
                 "oneOf": [
                     {"required": ["table"]},
                     {"required": ["options"], "properties": {"options": {"required": ["query"]}}},

@@ -75,7 +75,8 @@ def validate(model: type[_Model], value: object) -> _Model | tuple[Problem, ...]
 
 
 def findings_of(model: type[_Model], value: object) -> _Model | tuple[Finding, ...]:
-    """A model instance, or at least one finding in the model's field order."""
+    """A model instance, or at least one finding in the model's field order. A list is not called too short because
+    its entries are wrong."""
     try:
         text = canonical_json(value)
     except CanonicalizationError as error:
@@ -83,7 +84,10 @@ def findings_of(model: type[_Model], value: object) -> _Model | tuple[Finding, .
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        return tuple(dict.fromkeys(_finding(detail, value, model) for detail in error.errors(include_url=False)))
+        details = error.errors(include_url=False)
+        broken = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+        told = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in broken]
+        return tuple(dict.fromkeys(_finding(detail, value, model) for detail in told))
 
 
 def null_findings(value: object, path: Path = (), *, skip: frozenset[str] = frozenset()) -> Iterator[Finding]:

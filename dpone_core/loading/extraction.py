@@ -101,6 +101,7 @@ def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> Extract
         token_values=token_values,
         path=config.source.path,
         format=config.source.format,
+        reading=config.source.reading,
     )
 
 

@@ -13,7 +13,7 @@ from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.validate import Finding, Path
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.vocabulary import HookKind, StateType
+from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
 SOURCE_TYPES: Final = frozenset(
@@ -26,10 +26,10 @@ SOURCE_TYPES: Final = frozenset(
         ConnectorType.CLICKHOUSE,
     }
 )
-SOURCE_FORMATS: Final = frozenset({"parquet"})
 SINK_TYPES: Final = frozenset(
     {ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.FILES}
 )
+STRATEGIES: Final = frozenset(StrategyMode)
 HOOK_TYPES: Final = frozenset(HookType)
 HOOK_KINDS: Final = frozenset(HookKind)
 
@@ -57,12 +57,6 @@ def _source_type(process: ProcessSection) -> Iterator[Path]:
         yield ("source", "type")
 
 
-def _source_format(process: ProcessSection) -> Iterator[Path]:
-    asked = process.source.options.format
-    if asked is not None and asked not in SOURCE_FORMATS:
-        yield ("source", "options", "format")
-
-
 def _mapped_partitions(process: ProcessSection) -> Iterator[Path]:
     asked = process.source.options.partitioning
     if asked is not None and asked.airflow == "mapped":
@@ -87,7 +81,6 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 
 GAPS: Final = (
     Gap(what="this source type", instead=f"use one of: {', '.join(sorted(SOURCE_TYPES))}", asked=_source_type),
-    Gap(what="this file format", instead="use parquet", asked=_source_format),
     Gap(what="a mapped Airflow task per range", instead="use inline", asked=_mapped_partitions),
     Gap(what="this sink type", instead="use clickhouse, duckdb, postgres or files", asked=_sink_type),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),

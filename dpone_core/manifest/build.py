@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpone_core.authoring.file_columns import CsvSection, NdjsonSection
 from dpone_core.authoring.hooks import HookSection
 from dpone_core.authoring.rules import connection_refs, hook_path, hook_sections
 from dpone_core.authoring.sink import DEFAULT_FILE_FORMAT, SinkSection
-from dpone_core.authoring.source import PartitioningSection, TableSection, duration_of
+from dpone_core.authoring.source import PartitioningSection, SourceOptionsSection, TableSection, duration_of
 from dpone_core.authoring.validate import Path
 from dpone_core.manifest.processes import AuthoredProcess
 from dpone_core.model.connector import ConnectorType
+from dpone_core.model.file_reading import CsvDialect, FileReading, declared_type
 from dpone_core.model.hook import HookDefinition, HookLineage
 from dpone_core.model.load_config import (
     GovernanceConfig,
@@ -26,6 +28,7 @@ from dpone_core.model.load_config import (
     TableName,
 )
 from dpone_core.model.sql import SqlText
+from dpone_core.model.table_schema import Column
 from dpone_core.model.vocabulary import HookPhase
 
 QUERY_PATH: Path = ("source", "options", "query")
@@ -67,10 +70,25 @@ def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
         query=query,
         path=source.options.path,
         format=source.options.format,
+        reading=_reading(source.options),
         incremental=None
         if cursor is None
         else IncrementalConfig(cursor_column=cursor.cursor_column, lookback=duration_of(cursor.lookback)),
         partitioning=_partitioning(source.options.partitioning),
+    )
+
+
+def _reading(options: SourceOptionsSection) -> FileReading:
+    csv = options.csv or CsvSection()
+    return FileReading(
+        columns=tuple(
+            Column(name=column.name, type=typed, nullable=column.nullable)
+            for column in options.columns or ()
+            if (typed := declared_type(column.type)) is not None
+        ),
+        not_null=options.not_null or (),
+        csv=CsvDialect(delimiter=csv.delimiter, header=csv.header, null=csv.null_token),
+        missing=(options.ndjson or NdjsonSection()).missing,
     )
 
 

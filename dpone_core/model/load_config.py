@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from dpone_core.model.connector import ConnectorType
+from dpone_core.model.file_reading import FileReading
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.sql import SqlText
@@ -76,6 +77,7 @@ class SourceConfig:
     query: SqlText | None = None
     path: str | None = None
     format: str | None = None
+    reading: FileReading = field(default_factory=FileReading)
     incremental: IncrementalConfig | None = None
     partitioning: PartitioningConfig | None = None
 

@@ -14,6 +14,7 @@ from dpone_core.authoring.sink import SinkType
 from dpone_core.manifest import availability
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
+from dpone_core.wiring.connectors import descriptor_of
 from tests.docs.test_pages import ROOT
 
 _WORD = re.compile(r"`([^`]+)`")
@@ -48,8 +49,9 @@ def test_a_row_names_what_works_and_refuses_the_rest(part: str, works: set[str],
 
 def test_file_formats_are_those_of_the_table() -> None:
     shown, refused = row("source type")
-    assert shown >= availability.SOURCE_FORMATS
-    assert refused >= {"csv", "ndjson"}
+    traits = descriptor_of(ConnectorType.FILES).source
+    assert traits is not None and shown >= set(traits.formats)
+    assert not refused & set(traits.formats)
 
 
 def test_hooks_are_those_of_the_table() -> None:

@@ -21,7 +21,13 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="files",
     uri_schemes=("file",),
     libraries=("pyarrow",),
-    source=SourceTraits(reader="pyarrow", metric_probe=True, statements=False, incremental=True, formats=("parquet",)),
+    source=SourceTraits(
+        reader="pyarrow",
+        metric_probe=True,
+        statements=False,
+        incremental=True,
+        formats=("parquet", "csv", "ndjson"),
+    ),
     sink=SinkTraits(
         load_path=LoadPath.LEGACY,
         finalisers=(

@@ -24,7 +24,6 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
 ASKED = [
     ("source.type", {"source__type": "mssql"}),
     ("source.type", {"source__type": "mysql"}),
-    ("source.options.format", {"source": FILES}),
     ("source.options.partitioning", {"source__options": {"partitioning": {"column": "id", "num_partitions": 2}}}),
     ("sink.type", {"sink__type": "mssql"}),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
@@ -55,6 +54,7 @@ def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:
     "changes",
     [
         {"source": {"type": "files", "options": {"path": "*.parquet", "format": "parquet"}}},
+        {"source": FILES},
         {"sink__type": "duckdb"},
         APPEND | {"state": {"type": "sink"}},
         APPEND | {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}, "state": {"type": "sink"}},
