@@ -35,9 +35,6 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
     """Raises ETLConfigurationError of many codes; a required side that cannot be measured carries S0's code."""
     snapshot = QualityExecutionSnapshot.from_load_config(config)
     plan = plan_load(config, descriptor_of(config.source.type), descriptor_of(config.sink.type))
-    source, sink = (_stated(config, ref) for ref in (config.source.connection_ref, config.sink.connection_ref))
-    if source is not None and sink is not None:
-        require_one_engine((config.source.type, source), (config.sink.type, sink))
     if snapshot.acceptance.is_required:
         missing = unavailable_sides(
             snapshot.acceptance, plan.load_path, plan.source.has_metric_probe, plan.target.has_metric_probe
