@@ -13,7 +13,7 @@ from dpone_core.planning.planner import plan_load
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.ports.hooks import HookProvider
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
-from dpone_core.wiring.connectors import descriptor_of, require_one_engine
+from dpone_core.wiring.connectors import descriptor_of
 from dpone_core.wiring.hook_providers import third_party_providers
 
 
