@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpone_core.acceptance.recorder import unavailable_sides
-from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.planning.planner import plan_load
