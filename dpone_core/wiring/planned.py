@@ -47,9 +47,3 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
                 fix=f"set quality.acceptance.capture.{missing[0].side.value}: false, or mode: warn_only",
             )
     return PlannedProcess(config=config, plan=plan, snapshot=snapshot, hook_providers=third_party_providers(config))
-
-
-def _stated(config: LoadConfig, ref: str | None) -> Connection | None:
-    """A connection whose URI stands in the manifest."""
-    uri = config.connections.get(ref or "")
-    return Connection(ref=ref or "", uri=uri, origin="manifest") if uri is not None else None
