@@ -101,14 +101,6 @@ def test_two_clickhouse_directories_are_refused_before_anything_runs(tmp_path: P
     assert not (project.root / "dwh").exists()
 
 
-def test_two_directories_that_the_manifest_names_are_refused_by_check(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    connections = {"shop": "chdb:///shop", "dwh": "chdb:///dwh"}
-    project.written(flow(source__type="clickhouse", sink__type="clickhouse", connections=connections))
-    checked = project.dpone("check", "m.yaml")
-    assert checked.exit_code == 2 and "DPONE_EMBEDDED_ENGINE_CONFLICT" in checked.stdout
-
-
 def test_an_append_from_an_engine_moves_its_cursor(tmp_path: Path) -> None:
     duckdb_shop(tmp_path)
     source, sink = f"duckdb:///{tmp_path / 'shop.duckdb'}", f"chdb:///{tmp_path / 'dwh'}"
