@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 import sqlglot
-from pysqlbridge.server import start_background
+from pysqlbridge.server import BridgeServer
 from pysqlbridge.tds import connection as protocol
 from pysqlbridge.tds.result import Column, Integer, NVarChar, Query, QueryError, QueryResult
 from pysqlbridge.tds.rpc import parse_rpc
@@ -78,6 +78,18 @@ class _RpcAnswer:
         return bytes(body) + b"\x79" + bytes(4) + value + b"\xfe" + bytes(12)
 
 
+class _Dropped(BaseException):
+    """The client will never hear of it; no `except Exception` of the protocol layer may answer for us."""
+
+
+class _Server(BridgeServer):
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        try:
+            super().finish_request(request, client_address)
+        except _Dropped:
+            return
+
+
 class _Logins:
     configured = True
 
@@ -98,7 +110,8 @@ class TdsDouble:
         for statement in _CATALOG:
             self._database.execute(statement)
         logging.getLogger("pysqlbridge").setLevel(logging.CRITICAL)
-        self._server, self._thread = start_background(query_handler=self, logins=_Logins())
+        self._server = _Server(port=0, query_handler=self, logins=_Logins())
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self._own = self._new_session()
 
     @property
@@ -178,7 +191,7 @@ class TdsDouble:
             if fault.stage == stage and fault.times > 0 and re.search(fault.match, sql):
                 fault.times -= 1
                 if fault.number is None:
-                    raise SystemExit  # no `except Exception` of the protocol layer may answer for us
+                    raise _Dropped
                 raise QueryError("injected", number=fault.number)
 
     def _batch(self, session: TdsSession, sql: str, parameters: Mapping[str, Any]) -> list[QueryResult]:

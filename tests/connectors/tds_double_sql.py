@@ -127,6 +127,12 @@ def _rewritten(node: Any) -> Any:
         return exp.Placeholder(this=node.name)
     if isinstance(node, exp.Anonymous) and node.name.upper() == "SWITCHOFFSET":
         return node.expressions[0].transform(_rewritten)
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "DATALENGTH":
+        return _datalength(node.expressions[0])
+    if isinstance(node, exp.Add) and any(
+        isinstance(side, exp.Literal) and side.is_string for side in node.iter_expressions()
+    ):
+        return exp.DPipe(this=node.left.transform(_rewritten), expression=node.right.transform(_rewritten))
     if isinstance(node, exp.Convert):
         return _converted(node.expression, declared(node.this.sql(dialect="tsql")), node.args.get("style"))
     if isinstance(node, exp.Cast) and not isinstance(node.this, exp.DataType):
@@ -146,6 +152,14 @@ def _plain_table(node: exp.Table) -> exp.Table:
     if node.db.lower() == "sys":
         node.set("db", exp.to_identifier("double_sys"))
     return node
+
+
+def _datalength(value: Any) -> Any:
+    """Bytes; text counts as UTF-16 without surrogate pairs."""
+    inner = value.transform(_rewritten)
+    if isinstance(value, exp.Cast) and declared(value.to.sql(dialect="tsql")).stored == "VARCHAR":
+        return exp.Mul(this=exp.Anonymous(this="length", expressions=[inner]), expression=exp.Literal.number(2))
+    return exp.Anonymous(this="octet_length", expressions=[inner])
 
 
 def _converted(value: Any, target: Declared, style: Any) -> Any:
