@@ -26,7 +26,7 @@ class CuttingProxy:
         self.port = int(self._listener.getsockname()[1])
         self.cuts = 0
         self._armed: bytes | None = None
-        self._passes = 0
+        self._once_seen: bytes | None = None
         self._before = False
         self._refuse_after_cut = False
         self._refusing = False
@@ -34,10 +34,12 @@ class CuttingProxy:
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut_after(self, text: bytes, *, passes: int = 0, before: bool = False, refuse_after_cut: bool = False) -> None:
-        """`passes` messages with `text` go through first; `before` cuts instead of passing the message on."""
+    def cut_after(
+        self, text: bytes, *, once_seen: bytes | None = None, before: bool = False, refuse_after_cut: bool = False
+    ) -> None:
+        """Not before a message that holds `once_seen` has gone through; `before` cuts instead of passing `text` on."""
         with self._mutex:
-            self._armed, self._passes, self._before = text, passes, before
+            self._armed, self._once_seen, self._before = text, once_seen, before
             self._refuse_after_cut, self._refusing = refuse_after_cut, False
 
     def heal(self) -> None:
@@ -96,10 +98,10 @@ class CuttingProxy:
 
     def _is_the_one(self, chunk: bytes) -> bool:
         with self._mutex:
-            if self._armed is None or self._armed not in chunk:
+            if self._once_seen is not None:
+                self._once_seen = None if self._once_seen in chunk else self._once_seen
                 return False
-            if self._passes:
-                self._passes -= 1
+            if self._armed is None or self._armed not in chunk:
                 return False
             self._armed = None
             self._refusing = self._refuse_after_cut

@@ -1,4 +1,5 @@
-"""Where the servers of live tests are: an environment variable, else a local server that answers, else UNVERIFIED.
+"""Where the servers of live tests are: an environment variable, else a container where Docker answers, else a local
+server that answers, else UNVERIFIED.
 
 An address that was given and does not answer is a failure of the test; only an absent one skips it, with the word
 UNVERIFIED and the reason. Every user gets a scratch database of its own, dropped when it is done.
@@ -17,14 +18,17 @@ from uuid import uuid4
 
 import pytest
 
+from tests.live.compose import started
+
 _ANSWER_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """`local` is tried when `variable` is not set; None = there is no usual local address."""
+    """`service` of docker-compose.yml, then `local`, is tried when `variable` is not set; no `local` = no usual one."""
 
     name: str
+    service: str
     variable: str
     local: str | None
     port: int
@@ -32,27 +36,36 @@ class Server:
 
 POSTGRES: Final = Server(
     name="PostgreSQL",
+    service="postgres",
     variable="DPONE_TEST_POSTGRES_URI",
     local="postgresql://postgres@127.0.0.1:5432/postgres",
     port=5432,
 )
 MYSQL: Final = Server(
-    name="MySQL", variable="DPONE_TEST_MYSQL_URI", local="mysql://root@127.0.0.1:3306/mysql", port=3306
+    name="MySQL",
+    service="mysql",
+    variable="DPONE_TEST_MYSQL_URI",
+    local="mysql://root@127.0.0.1:3306/mysql",
+    port=3306,
 )
-MSSQL: Final = Server(name="SQL Server", variable="DPONE_TEST_MSSQL_URI", local=None, port=1433)
+MSSQL: Final = Server(name="SQL Server", service="mssql", variable="DPONE_TEST_MSSQL_URI", local=None, port=1433)
 CLICKHOUSE: Final = Server(
-    name="ClickHouse", variable="DPONE_TEST_CLICKHOUSE_URI", local="clickhouse://127.0.0.1:8123/default", port=8123
+    name="ClickHouse",
+    service="clickhouse",
+    variable="DPONE_TEST_CLICKHOUSE_URI",
+    local="clickhouse://127.0.0.1:8123/default",
+    port=8123,
 )
 
 
 def address(server: Server) -> str:
     """The URI to use; skips the test as UNVERIFIED when there is none."""
-    given = os.environ.get(server.variable)
-    if given:
-        return given
+    found = os.environ.get(server.variable) or started(server.service)
+    if found:
+        return found
     if server.local is not None and _answers(server):
         return server.local
-    pytest.skip(f"UNVERIFIED: no {server.name} answers; set {server.variable} to its URI")
+    pytest.skip(f"UNVERIFIED: no {server.name} answers; start Docker or set {server.variable} to its URI")
 
 
 def _answers(server: Server) -> bool:
