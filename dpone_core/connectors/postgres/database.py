@@ -41,9 +41,10 @@ class Database:
         return found
 
     def new_connection(self) -> psycopg.Connection:
-        """A connection of the caller's own, who closes it."""
+        """A connection of the caller's own, who closes it. No prepared statements: a pooler may change the server
+        session between transactions."""
         try:
-            connection = psycopg.connect(self.uri, autocommit=True)
+            connection = psycopg.connect(self.uri, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
             raise connect_error(error, unreachable=self.side.unreachable) from error
         try:
