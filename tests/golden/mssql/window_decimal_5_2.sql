@@ -1,0 +1,1 @@
+SELECT [c] FROM [rep].[or]]ders] AS dpone_source WHERE [c] >= CAST(? AS decimal(38,2))
