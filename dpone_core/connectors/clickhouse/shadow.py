@@ -1,7 +1,8 @@
 """Building what an EXCHANGE will publish: a copy of the target by hard links, changed where this load changes it.
 
 Nobody reads the shadow, so it may take many statements. It is sealed last: its rows are counted against what they must
-be, which also notices a row that somebody else wrote to the target meanwhile, and the load marker comes in.
+be, the target's against what they were, so that a row somebody else wrote meanwhile is not lost unnoticed, and the load
+marker comes in.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ UNTOUCHED = "ClickHouse refused to publish; the target is as it was"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What the target holds once the shadow is published."""
+    """Rows of the target when the shadow was begun, and once it is published; how many of them a merge updated."""
 
+    before: int
     rows: int
     updated: int = 0
 
@@ -45,13 +47,13 @@ class Shadow:
         before = count_of(self._session, self._target)
         self._clone()
         self._attach_staged()
-        return Content(rows=before + self._staged_rows)
+        return Content(before=before, rows=before + self._staged_rows)
 
     def replace(self, partitions: tuple[str, ...]) -> Content:
-        kept = self.rows_outside(partitions)
+        before, kept = count_of(self._session, self._target), self.rows_outside(partitions)
         self._clone()
         self._run(*(self._ddl.replace_partition(self.table, self._staged, each) for each in partitions))
-        return Content(rows=kept + self._staged_rows)
+        return Content(before=before, rows=kept + self._staged_rows)
 
     def merge(self) -> Content:
         """Partitions without a staged key are linked as they are; the others are written without the rows that go."""
@@ -66,17 +68,21 @@ class Shadow:
             self._run(*map(self._completed, partitions_of(self._session, self._staged)))
         else:
             self._attach_staged()
-        return Content(rows=before - replaced + self._staged_rows, updated=updated)
+        return Content(before=before, rows=before - replaced + self._staged_rows, updated=updated)
 
     def seal(self, content: Content, comment: str) -> None:
-        found = count_of(self._session, self.table)
-        if found != content.rows:
-            raise ConnectorError(
-                f"the shadow of the target holds {found} rows instead of {content.rows}; the target is as it was",
-                code="finaliser_refused",
-                fix="let only dpone write to the target, then run again",
-            )
         self._run(self._ddl.set_comment(self.table, comment))
+        for what, table, expected in (
+            ("the shadow of the target holds", self.table, content.rows),
+            ("somebody else writes to the target: it holds", self._target, content.before),
+        ):
+            found = count_of(self._session, table)
+            if found != expected:
+                raise ConnectorError(
+                    f"{what} {found} rows instead of {expected}; nothing was published",
+                    code="finaliser_refused",
+                    fix="let only dpone write to the target, then run again",
+                )
 
     def matches(self, table: TableName) -> tuple[int, dict[str, int]]:
         """Staged keys that `table` has, and how many of its rows have them, by partition id."""
