@@ -1,4 +1,4 @@
-"""Merge and partition replacement on DuckDB: one transaction, so readers see whole loads and a failure leaves nothing."""
+"""Merge and partition replacement on DuckDB: one transaction, so readers see whole loads and a failure leaves none."""
 
 from __future__ import annotations
 
