@@ -16,16 +16,7 @@ from dpone_core.model.connector import ConnectorType
 from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
-SOURCE_TYPES: Final = frozenset(
-    {
-        ConnectorType.SQLITE,
-        ConnectorType.POSTGRES,
-        ConnectorType.MYSQL,
-        ConnectorType.FILES,
-        ConnectorType.DUCKDB,
-        ConnectorType.CLICKHOUSE,
-    }
-)
+SOURCE_TYPES: Final = frozenset(ConnectorType)
 SINK_TYPES: Final = frozenset(
     {ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.FILES}
 )
@@ -52,11 +43,6 @@ def availability_findings(process: ProcessSection) -> tuple[Finding, ...]:
     )
 
 
-def _source_type(process: ProcessSection) -> Iterator[Path]:
-    if process.source.type not in SOURCE_TYPES:
-        yield ("source", "type")
-
-
 def _mapped_partitions(process: ProcessSection) -> Iterator[Path]:
     asked = process.source.options.partitioning
     if asked is not None and asked.airflow == "mapped":
@@ -80,7 +66,6 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 
 
 GAPS: Final = (
-    Gap(what="this source type", instead=f"use one of: {', '.join(sorted(SOURCE_TYPES))}", asked=_source_type),
     Gap(what="a mapped Airflow task per range", instead="use inline", asked=_mapped_partitions),
     Gap(what="this sink type", instead="use clickhouse, duckdb, postgres or files", asked=_sink_type),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),

@@ -22,6 +22,7 @@ CONNECTORS: Final = (
     ConnectorType.SQLITE,
     ConnectorType.POSTGRES,
     ConnectorType.MYSQL,
+    ConnectorType.MSSQL,
     ConnectorType.FILES,
     ConnectorType.CLICKHOUSE,
     ConnectorType.DUCKDB,
