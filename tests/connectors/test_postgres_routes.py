@@ -294,6 +294,22 @@ def test_of_two_processes_one_loads_and_a_dead_ones_lease_expires(
     assert not leased(server, schema)
 
 
+def test_a_termination_ends_a_query_that_has_not_answered_yet(project: Project, server: Server, schema: str) -> None:
+    project.written(slow(server, schema, 60))
+    running = project.start("run", "m.yaml", "--run-id", "r1")
+    deadline = time.monotonic() + 60
+    asleep = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    while not server(asleep):
+        assert time.monotonic() < deadline and running.poll() is None, running.communicate()
+        time.sleep(0.05)
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=20)
+    assert running.returncode == 143
+    assert not server(asleep) and not leased(server, schema)
+    tables = server(f"SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = '{schema}'::regnamespace")
+    assert tables == []
+
+
 @pytest.mark.parametrize("refuse", [False, True])
 def test_a_commit_whose_answer_is_lost_is_told_truthfully(
     project: Project, database: str, server: Server, schema: str, refuse: bool

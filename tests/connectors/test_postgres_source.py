@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors.postgres.open import open_source
+from dpone_core.connectors.postgres.stream import PostgresStream
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
@@ -277,6 +278,22 @@ def test_generated_and_dropped_columns(source: SourcePorts, server: Server) -> N
     schema = source.source.describe(table("made"))
     assert [(column.name, column.nullable) for column in schema.columns] == [("a", False), ("b", True)]
     assert read(source, table("made")).to_pylist() == [{"a": 4, "b": 8}]
+
+
+def test_a_forecast_comes_from_statistics_only(source: SourcePorts, server: Server) -> None:
+    server("CREATE TABLE counted (i int) PARTITION BY RANGE (i); CREATE TABLE counted_all PARTITION OF counted DEFAULT")
+    server("INSERT INTO counted SELECT generate_series(1, 1000)")
+
+    def expected(request: ExtractRequest) -> int | None:
+        stream = source.source.open_stream(request, source.source.describe(request))
+        assert isinstance(stream, PostgresStream)
+        return stream.expected_rows()
+
+    assert expected(table("counted")) is None
+    server("ANALYZE counted")
+    assert expected(table("counted")) == expected(table("counted_all")) == 1000
+    assert expected(query("SELECT * FROM counted")) is None
+    assert expected(table("counted", window=CursorWindow(column="i", upper="5"))) is None
 
 
 def test_tokens_take_the_type_their_place_asks_for(source: SourcePorts, server: Server) -> None:

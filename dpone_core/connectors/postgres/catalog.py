@@ -39,6 +39,14 @@ _COLUMNS_SQL: Final = """
 SELECT attname, atttypid, atttypmod, attnotnull FROM pg_catalog.pg_attribute
 WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
+_ESTIMATE_SQL: Final = """
+WITH parts(oid) AS (
+    SELECT pg_catalog.to_regclass($1)::oid
+    UNION SELECT relid::oid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass($1)) WHERE isleaf
+)
+SELECT CASE WHEN bool_and(c.reltuples >= 0) THEN sum(c.reltuples)::int8 END
+FROM parts JOIN pg_catalog.pg_class AS c ON c.oid = parts.oid AND c.relkind IN ('r', 'm')
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,12 @@ def relation_id(database: Database, table: TableName) -> int | None:
         (qualified(table), list(_READABLE_KINDS)),
     )
     return int(rows[0][0]) if rows else None
+
+
+def estimated_rows(database: Database, table: TableName) -> int | None:
+    """What the statistics say of a table, its partitions included; None where they say nothing."""
+    (row,) = database.rows(_ESTIMATE_SQL, (qualified(table),))
+    return None if row[0] is None else int(row[0])
 
 
 def relation_schema(database: Database, table: TableName) -> TableSchema | None:

@@ -31,7 +31,8 @@ class PostgresSource:
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> PostgresStream:
         check_columns(schema)
         _, chosen = self.select(request)
-        return PostgresStream(self._database, chosen, schema)
+        whole = request.table if request.window is None else None
+        return PostgresStream(self._database, chosen, schema, whole_table=whole)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema, chosen = self.select(request)

@@ -16,8 +16,10 @@ import pyarrow as pa
 from dpone_core.connectors._arrow.cast import StrictCast, bounded
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
+from .catalog import estimated_rows
 from .database import Database
 from .errors import connect_error, server_error, sqlstate_of
 from .reading import decoded, misfit_condition, reading_expression
@@ -36,12 +38,19 @@ class PostgresStream:
     """BatchStream. `close` from another thread cancels the running query."""
 
     def __init__(
-        self, database: Database, chosen: Selection, schema: TableSchema, *, code: str = _OUT_OF_RANGE
+        self,
+        database: Database,
+        chosen: Selection,
+        schema: TableSchema,
+        *,
+        code: str = _OUT_OF_RANGE,
+        whole_table: TableName | None = None,
     ) -> None:
         self.schema = schema
         self._database = database
         self._chosen = chosen
         self._code = code
+        self._whole_table = whole_table
         self._cast = StrictCast(schema, code=code)
         self._closed = False
         self._checks_text = False
@@ -70,6 +79,10 @@ class PostgresStream:
             self._closed = True
             if self._running is not None:
                 self._running.adbc_cancel()
+
+    def expected_rows(self) -> int | None:
+        """Of a whole table, as its last ANALYZE or VACUUM estimated it."""
+        return None if self._whole_table is None else estimated_rows(self._database, self._whole_table)
 
     def _connected(self) -> adbc.Connection:
         try:
