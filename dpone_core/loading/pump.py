@@ -75,8 +75,9 @@ class _ReadAhead:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the reader thread has ended and the stream is closed."""
+        """Returns when the reader thread has ended; closing the stream first ends a read that a server makes wait."""
         self._stopped.set()
+        self._stream.close()
         self._thread.join()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
