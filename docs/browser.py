@@ -55,10 +55,12 @@ class Browser:
         await self._until(f"!!({find})", f"something to click where {condition}")
         await self.run(f"({find}).click()")
 
-    async def picture(self, file: Path, *, whole: bool = False) -> None:
-        """Writes a PNG of the window, or of the whole page."""
+    async def picture(self, file: Path, *, width: int, height: int) -> None:
+        """Writes a PNG of the upper left part of the page."""
         await asyncio.sleep(1.0)  # animations of the page
-        answer = await self._send("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        wanted = {"format": "png", "clip": clip, "captureBeyondViewport": True}
+        answer = await self._send("Page.captureScreenshot", wanted)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(base64.b64decode(answer["data"]))
 

@@ -36,7 +36,7 @@ TASK_STATE_UNKNOWN: Final = ErrorCode("DPONE_TASK_STATE_UNKNOWN")
 STEP_END_KEY: Final = "dpone_step_end"
 """XCom key under which an operator leaves exit code and receipt problem of a failed try."""
 
-_LINE_CHARACTERS: Final = 96
+_LINE_CHARACTERS: Final = 86
 _REFUSED_EXIT: Final = 2
 _NOT_STARTED: Final = frozenset({"upstream_failed", "skipped", "removed"})
 
@@ -226,7 +226,8 @@ class Verdict:
         lines += wrap(f"what to do: {self.advice}", _LINE_CHARACTERS, subsequent_indent="  ")
         for step in self.steps:
             lines.append(f"step {step.step_id}: {step.code or 'passed'}, task {step.task_state}")
-            lines += wrap(step.reason, _LINE_CHARACTERS, initial_indent="  ", subsequent_indent="  ")
+            if not step.passed:
+                lines += wrap(step.reason, _LINE_CHARACTERS, initial_indent="  ", subsequent_indent="  ")
             if step.also:
                 lines.append(f"  also: {', '.join(step.also)}")
         return tuple(lines)

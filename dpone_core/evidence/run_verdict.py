@@ -13,7 +13,7 @@ from typing import Final
 
 from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.recovery import Recovery, recovery_of
-from dpone_core.model.vocabulary import HookPhase, RetryClassification, SourceState, TargetState
+from dpone_core.model.vocabulary import FinalizationPhase, HookPhase, RetryClassification, SourceState, TargetState
 
 
 class Ending(StrEnum):
@@ -34,6 +34,9 @@ _SOURCE: Final = {
     SourceState.NOT_ADVANCED: "not advanced",
     SourceState.NOT_APPLICABLE: "none kept",
 }
+
+
+_WITHOUT_STAGING: Final = FinalizationPhase.LEGACY_POST_FINALIZE.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,10 @@ def next_commands(report: JsonView, verdict: RunVerdict) -> tuple[tuple[str, str
     elif recovery.retry.allows_automatic_retry:
         commands.append(("the same run again, once the cause is corrected", ("run", *named)))
     else:
-        commands.append(("which staging this run left, if any", ("cleanup", *named, "--dry-run")))
+        if result.text("details", "reconciliation_metrics", "governance_finalization") != _WITHOUT_STAGING:
+            commands.append(("which staging this run left, if any", ("cleanup", *named, "--dry-run")))
+        if recovery.retry is RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION:
+            commands.append(("the same run again, only when the target has been repaired", ("run", *named)))
     return tuple((purpose, shlex.join(("dpone", *words))) for purpose, words in commands)
 
 

@@ -189,7 +189,7 @@ def test_the_summary_says_what_is_true_of_the_target_and_what_to_do(
     lines = judged.summary()
     assert lines[0].startswith("dpone gate FAILED: process flights")
     assert says in judged.advice and f"what to do: {judged.advice}" in " ".join(" ".join(lines).split())
-    assert all(len(line) <= 96 for line in lines[1:])
+    assert all(len(line) <= 86 for line in lines[1:])
     assert any(line.startswith("target: ") for line in lines) and judged.mapping()["advice"] == judged.advice
 
 
