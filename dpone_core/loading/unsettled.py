@@ -76,17 +76,23 @@ def refuse_unsettled(context: LoadContext, saved: SavedCursor | None) -> None:
     raise LoadAlreadyCommittedError(intent) if held else EarlierLoadUnknownError(intent)
 
 
-def arm_commit(context: LoadContext, extraction: Extraction, rows: int) -> None:
-    """The last thing before an append commits: the lease is still ours, and who is about to commit is durable.
-
-    A load without rows has nothing that a repetition could repeat. Raises LoadInProgressError.
-    """
-    leases, lease, intents = context.sessions.lease, context.lease, context.sessions.intents
+def refuse_lost_lease(context: LoadContext) -> None:
+    """The last look before a commit (case L09): raises LoadInProgressError when the lease went to another load."""
+    leases, lease = context.sessions.lease, context.lease
     if leases is not None and lease is not None and not leases.is_held(lease):
         raise LoadInProgressError(
             "the lease of this target went to another load while this one ran",
             fix="wait for that load; then run again",
         )
+
+
+def arm_commit(context: LoadContext, extraction: Extraction, rows: int) -> None:
+    """The last thing before a commit: the lease is still ours, and who is about to append is durable.
+
+    A load without rows has nothing that a repetition could repeat. Raises LoadInProgressError.
+    """
+    refuse_lost_lease(context)
+    intents = context.sessions.intents
     if intents is None or not rows or context.plan.target.strategy is not StrategyMode.INCREMENTAL_APPEND:
         return
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.errors import ConnectorError
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import cursor_table, state_key
@@ -80,6 +81,14 @@ def test_an_intent_whose_answer_was_lost_is_taken_back_with_its_staging(tmp_path
     assert (outcome.boundary, outcome.target_state) == (Boundary.PRE_COMMIT, TargetState.NOT_MUTATED)
     assert "intent released" in attempt.lines and "sink.finalize" not in attempt.lines
     assert attempt.staging() == [] and attempt.warehouse.control_rows[("etl_state", "__dpone__commit_intents")] == []
+
+
+def test_a_publication_that_the_sink_refused_leaves_no_question(tmp_path: Path) -> None:
+    refused = ConnectorError("refused", code="finaliser_refused")
+    attempt = append(tmp_path, 0).fails("sink.finalize", refused)
+    outcome = attempt.ran().outcome
+    assert (outcome.boundary, outcome.target_state) == (Boundary.PRE_COMMIT, TargetState.NOT_MUTATED)
+    assert attempt.warehouse.control_rows[("etl_state", "__dpone__commit_intents")] == []
 
 
 def test_a_full_refresh_announces_nothing_and_is_asked_nothing(tmp_path: Path) -> None:
