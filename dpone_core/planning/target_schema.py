@@ -64,12 +64,20 @@ def accepts(target: ColumnType, arriving: ColumnType) -> bool:
         return (target.scale or 0) >= (arriving.scale or 0) and whole >= (arriving.precision or 0) - (
             arriving.scale or 0
         )
+    if target.kind is ColumnKind.DECIMAL and arriving.kind in _INTEGER_WIDTH:
+        return (target.precision or 0) - (target.scale or 0) >= _digits(arriving.kind)
     if target.kind is arriving.kind and target.kind in _SCALED:
         return (target.fraction if target.fraction is not None else 9) >= (arriving.fraction or 0)
     return (target.kind, arriving.kind) in (
         (ColumnKind.FLOAT64, ColumnKind.FLOAT32),
         (ColumnKind.STRING, ColumnKind.BINARY),
     )
+
+
+def _digits(kind: ColumnKind) -> int:
+    """Decimal digits of the greatest value of an integer kind."""
+    signed, bits = _INTEGER_WIDTH[kind]
+    return len(str(2 ** (bits - signed) - 1))
 
 
 def decide_target_schema(

@@ -93,3 +93,10 @@ def test_an_unsigned_integer_fits_a_signed_one_only_if_that_is_wider() -> None:
     assert not accepts(ColumnType(kind=ColumnKind.INT32), ColumnType(kind=ColumnKind.UINT32))
     assert accepts(ColumnType(kind=ColumnKind.INT64), ColumnType(kind=ColumnKind.UINT32))
     assert not accepts(ColumnType(kind=ColumnKind.UINT64), ColumnType(kind=ColumnKind.INT8))
+
+
+@pytest.mark.parametrize(("kind", "digits"), [(ColumnKind.INT8, 3), (ColumnKind.INT64, 19), (ColumnKind.UINT64, 20)])
+def test_a_decimal_holds_integers_of_its_whole_digits(kind: ColumnKind, digits: int) -> None:
+    for whole, wanted in ((digits - 1, False), (digits, True)):
+        decimal = ColumnType(kind=ColumnKind.DECIMAL, precision=whole + 2, scale=2)
+        assert accepts(decimal, ColumnType(kind=kind)) is wanted
