@@ -8,10 +8,16 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import IO
+from typing import Protocol
 
 from dpone_core.evidence.outcome import FailureFacts, failure_facts, problems_of
 from dpone_core.evidence.redaction import Redactor
+
+
+class TextSink(Protocol):
+    """Where log records are written."""
+
+    def write(self, text: str, /) -> int: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +87,7 @@ class _OneLine(logging.Formatter):
         return self._redactor.text(f"{line} ({failure})" if failure else line)
 
 
-def log_to(stream: IO[str], redactor: Redactor, level: str) -> None:
+def log_to(stream: TextSink, redactor: Redactor, level: str) -> None:
     """Sends dpone's own records to `stream`; other libraries' logging is left alone."""
     logger = logging.getLogger("dpone")
     logger.handlers.clear()

@@ -225,7 +225,12 @@ def _add_run(commands: _Commands) -> None:
         help="receipts: hooks with a task of their own are taken from DPONE_STEP_RECEIPTS, never run",
     )
     parser.add_argument("--keep-going", action="store_true", help="go on with the next process after a failure")
-    parser.add_argument("--progress", choices=("auto", "log", "none"), default="auto")
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "bar", "log", "none"),
+        default="auto",
+        help="auto: a bar on a terminal, lines elsewhere and where CI is set; all of it on stderr",
+    )
     parser.add_argument("--format", choices=("text", "json", "md"), default="text")
     _add_pack(parser)
     _add_receipt(parser)

@@ -11,6 +11,7 @@ from pathlib import Path
 from dpone_core.api import RunExecution, RunOptions, RunProcessPorts, execute_run
 from dpone_core.cli.console import log_to
 from dpone_core.cli.dispatch import CommandContext, UsageError
+from dpone_core.cli.progress import progress_on
 from dpone_core.cli.run_text import run_text
 from dpone_core.cli.step import StepFacts
 from dpone_core.contracts.step_receipt import EvidenceReference, StepIdentity
@@ -20,9 +21,7 @@ from dpone_core.invocation import RunArguments, RunInvocation
 from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.ports.progress import Progress
 from dpone_core.wiring.bundles import PackReference
-from dpone_core.wiring.process import LoggedProgress, SilentProgress
 from dpone_core.wiring.project import shown_evidence
 from dpone_core.wiring.runs import RetryPolicy
 
@@ -30,18 +29,17 @@ from dpone_core.wiring.runs import RetryPolicy
 def execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
-    log_to(sys.stderr, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
     context.facts.identity = replace(
         context.facts.identity, kind=StepKind.LOAD, pack_fingerprint=fingerprint_or_none(arguments.pack_fingerprint)
     )
-    execution = execute_run(
-        Path(arguments.manifest),
-        options_of(arguments),
-        project_dir=arguments.project_dir,
-        ports=RunProcessPorts(
-            progress=progress_of(arguments), cancellation=context.cancellation, redactor=context.redactor
-        ),
-    )
+    with progress_on(sys.stderr, arguments.progress, os.environ) as (progress, log_stream):
+        log_to(log_stream, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
+        execution = execute_run(
+            Path(arguments.manifest),
+            options_of(arguments),
+            project_dir=arguments.project_dir,
+            ports=RunProcessPorts(progress=progress, cancellation=context.cancellation, redactor=context.redactor),
+        )
     learn(context.facts, execution, arguments.pack_fingerprint)
     _render(context, execution)
     return execution.report.exit_code
@@ -78,10 +76,6 @@ def pack_reference(arguments: argparse.Namespace) -> PackReference | None:
     if arguments.pack is None:
         return None
     return PackReference(path=Path(arguments.pack), fingerprint=arguments.pack_fingerprint)
-
-
-def progress_of(arguments: argparse.Namespace) -> Progress:
-    return SilentProgress() if arguments.progress == "none" else LoggedProgress(label="run")
 
 
 def step_identity(

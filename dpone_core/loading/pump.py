@@ -9,14 +9,16 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from dpone_core.errors import ETLExecutionError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.cancellation import Cancellation
-from dpone_core.ports.progress import Progress
-from dpone_core.ports.source import BatchStream
+from dpone_core.ports.progress import Progress, RowForecast
+from dpone_core.ports.source import BatchStream, CountedStream
 
 QUEUE_BATCHES = 2
 _POLL_SECONDS = 0.2
@@ -46,6 +48,7 @@ class Pump:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches with the payload's columns in order, those the source lacks as NULL; raises reader errors."""
+        self._forecast()
         ahead = _ReadAhead(self.stream)
         ahead.start()
         try:
@@ -60,6 +63,13 @@ class Pump:
                 yield shaped
         finally:
             ahead.stop()
+
+    def _forecast(self) -> None:
+        if isinstance(self.progress, RowForecast) and isinstance(self.stream, CountedStream):
+            with suppress(ETLExecutionError):  # how far a load is must not decide whether it runs
+                expected = self.stream.expected_rows()
+                if expected is not None:
+                    self.progress.expect(expected)
 
 
 class _ReadAhead:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Progress(Protocol):
@@ -10,4 +10,13 @@ class Progress(Protocol):
 
     def rows(self, total_rows: int, total_bytes: int) -> None:
         """Cumulative counters of the running phase: rows and Arrow bytes handed to the sink so far."""
+        ...
+
+
+@runtime_checkable
+class RowForecast(Protocol):
+    """An optional capability of a Progress: it can say how much of a phase is done."""
+
+    def expect(self, total_rows: int) -> None:
+        """Rows the running phase will probably see; a forecast, never evidence."""
         ...

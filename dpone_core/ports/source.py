@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dpone_core.model.file_reading import FileReading
 from dpone_core.model.load_config import TableName
@@ -60,6 +60,15 @@ class BatchStream(Protocol):
 
     def close(self) -> None:
         """Idempotent; safe before, during and after iteration."""
+        ...
+
+
+@runtime_checkable
+class CountedStream(Protocol):
+    """An optional capability of a BatchStream whose source knows its size without reading."""
+
+    def expected_rows(self) -> int | None:
+        """Rows it will probably give, by metadata alone; None = unknown. For progress only, never evidence."""
         ...
 
 

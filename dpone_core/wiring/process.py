@@ -1,23 +1,17 @@
-"""The process's own clock, progress log and cancellation, behind their ports."""
+"""The process's own clock and cancellation, and no progress, behind their ports."""
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Final
 
 from dpone_core.errors import RunTerminated
-
-HEARTBEAT_SECONDS: Final = 10.0
-_LOG: Final = logging.getLogger("dpone")
 
 
 class SystemClock:
@@ -29,26 +23,6 @@ class SystemClock:
 
     def entropy(self, size_bytes: int) -> bytes:
         return os.urandom(size_bytes)
-
-
-@dataclass(slots=True)
-class LoggedProgress:
-    """One line per phase and one heartbeat per ten seconds, with counters; never a row, SQL text or URL."""
-
-    label: str
-    _phase: str = ""
-    _last: float = field(default_factory=time.monotonic)
-
-    def phase(self, name: str) -> None:
-        self._phase = name
-        self._last = time.monotonic()
-        _LOG.info("%s phase=%s", self.label, name)
-
-    def rows(self, total_rows: int, total_bytes: int) -> None:
-        now = time.monotonic()
-        if now - self._last >= HEARTBEAT_SECONDS:
-            self._last = now
-            _LOG.info("%s phase=%s rows=%d bytes=%d", self.label, self._phase, total_rows, total_bytes)
 
 
 class SilentProgress:

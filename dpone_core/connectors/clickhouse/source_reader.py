@@ -14,6 +14,7 @@ from dpone_core.connectors._sql.extract import cursor_column, only_statement, wi
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
@@ -65,7 +66,8 @@ class ClickHouseSource:
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> ClickHouseStream:
         check_columns(schema)
-        return ClickHouseStream(self, self.selection(request, schema), schema)
+        table = None if request.window is not None or request.table is None else self._session.resolve(request.table)
+        return ClickHouseStream(self, self.selection(request, schema), schema, whole_table=table)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -101,8 +103,11 @@ class ClickHouseSource:
 class ClickHouseStream:
     """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
 
-    def __init__(self, source: ClickHouseSource, chosen: Selection, schema: TableSchema) -> None:
+    def __init__(
+        self, source: ClickHouseSource, chosen: Selection, schema: TableSchema, *, whole_table: TableName | None
+    ) -> None:
         self.schema = schema
+        self._whole_table = whole_table
         self._source = source
         self._chosen = chosen
         self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
@@ -124,6 +129,14 @@ class ClickHouseStream:
 
     def close(self) -> None:
         self._closed = True
+
+    def expected_rows(self) -> int | None:
+        """Known of a whole table whose engine keeps its count."""
+        table = self._whole_table
+        if table is None:
+            return None
+        rows = self._source.rows(_TOTAL_ROWS, {"database": table.schema or "", "name": table.name})
+        return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def _read(self, sql: str) -> Generator[pa.RecordBatch]:
         """Driver errors of every kind, seen in the middle of a result too, leave as one ConnectorError."""
@@ -181,6 +194,7 @@ def _translated(error: BaseException) -> ETLExecutionError:
     return foreign_error(error, "ClickHouse refused the query of the source", "source_query_refused")
 
 
+_TOTAL_ROWS: Final = "SELECT total_rows FROM system.tables WHERE database = {database:String} AND name = {name:String}"
 _COLUMNS: Final = (
     "SELECT name, type, comment FROM system.columns WHERE database = {database:String} AND table = {name:String}"
     " AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position"

@@ -55,7 +55,8 @@ class DuckDbSource:
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> DuckDbStream:
         check_columns(schema)
-        return DuckDbStream(self, selection(request, schema), schema)
+        whole = None if request.table is None or request.window is not None else relation(request).text
+        return DuckDbStream(self, selection(request, schema), schema, whole_table=whole)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -87,8 +88,11 @@ class DuckDbSource:
 class DuckDbStream:
     """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
 
-    def __init__(self, source: DuckDbSource, chosen: Selection, schema: TableSchema) -> None:
+    def __init__(
+        self, source: DuckDbSource, chosen: Selection, schema: TableSchema, *, whole_table: str | None = None
+    ) -> None:
         self.schema = schema
+        self._whole_table = whole_table
         self._source = source
         self._chosen = chosen
         self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
@@ -112,6 +116,12 @@ class DuckDbStream:
 
     def close(self) -> None:
         self._closed = True
+
+    def expected_rows(self) -> int | None:
+        """Known of a whole table, which DuckDB counts by its metadata."""
+        if self._whole_table is None:
+            return None
+        return int(self._source.rows(f"SELECT count(*) FROM {self._whole_table}", {})[0][0])
 
     def _started(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
         """The engine computes a first piece when it starts, so a misfit may show here already."""

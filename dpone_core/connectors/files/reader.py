@@ -71,6 +71,15 @@ class ParquetStream:
     def close(self) -> None:
         self._closed = True
 
+    def expected_rows(self) -> int | None:
+        """By the files' footers."""
+        if self._window is not None:
+            return None
+        try:
+            return sum(int(pq.read_metadata(path, memory_map=True).num_rows) for path in self._files)
+        except (pa.ArrowException, OSError):
+            return None
+
     def _raw_batches(self, path: Path, index: int) -> Iterator[pa.RecordBatch]:
         wanted = [*self.schema.names]
         if self._window is not None and self._window.column not in wanted:

@@ -1,0 +1,255 @@
+"""What a person or a log sees of a running load: a bar on a terminal, lines elsewhere. Never a row, SQL text or URL.
+
+Everything goes to stderr. A bar is drawn where stderr is a terminal that can (`TERM` is not dumb) and a person may look
+(`CI` is not set); `NO_COLOR` takes the colour away. Progress that cannot be written is dropped: it must fail no load.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Final, TextIO
+
+from dpone_core.cli.console import TextSink
+from dpone_core.ports.progress import Progress
+from dpone_core.wiring.process import SilentProgress
+
+HEARTBEAT_SECONDS: Final = 10.0
+_REDRAW_SECONDS: Final = 0.25
+_KEPT_SECONDS: Final = 1.0
+_MIN_BAR: Final = 6
+_MAX_BAR: Final = 28
+_ERASE: Final = "\r\x1b[2K"
+_LOG: Final = logging.getLogger("dpone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseState:
+    """Counters of the running phase; `expected_rows` is a forecast, None = unknown."""
+
+    name: str
+    started: float
+    rows: int = 0
+    size_bytes: int = 0
+    expected_rows: int | None = None
+
+    def elapsed(self, now: float) -> float:
+        return max(now - self.started, 0.0)
+
+    def rate(self, now: float) -> float:
+        """Rows per second of the phase so far."""
+        return self.rows / max(self.elapsed(now), 0.001)
+
+    def share(self) -> float | None:
+        if not self.expected_rows:
+            return None
+        return min(self.rows / self.expected_rows, 1.0)
+
+
+@contextmanager
+def progress_on(
+    stream: TextIO, mode: str, environment: Mapping[str, str], *, heartbeat_seconds: float = HEARTBEAT_SECONDS
+) -> Iterator[tuple[Progress, TextSink]]:
+    """The progress of a run, and where its log records go meanwhile, so that they stand above a bar."""
+    if mode == "none":
+        yield SilentProgress(), stream
+    elif mode != "log" and _can_draw(stream, environment) and (mode == "bar" or not environment.get("CI")):
+        bar = BarProgress(stream, colour=not environment.get("NO_COLOR"))
+        with _ticking(bar.redraw, _REDRAW_SECONDS):
+            try:
+                yield bar, bar.above
+            finally:
+                bar.close()
+    else:
+        log = LogProgress(label="run", heartbeat_seconds=heartbeat_seconds)
+        with _ticking(log.beat, heartbeat_seconds):
+            yield log, stream
+
+
+def _can_draw(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    return stream.isatty() and environment.get("TERM", "dumb") != "dumb"
+
+
+@contextmanager
+def _ticking(tick: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Calls `tick` from a thread of its own while the block runs: a phase without rows goes on being seen."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(seconds):
+            tick()
+
+    thread = threading.Thread(target=run, name="dpone-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@dataclass(slots=True)
+class LogProgress:
+    """One line per phase, and one heartbeat with counters per `heartbeat_seconds` of a phase, rows or not."""
+
+    label: str
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    _state: PhaseState = field(default_factory=lambda: PhaseState(name="", started=time.monotonic()))
+
+    def phase(self, name: str) -> None:
+        self._state = PhaseState(name=name, started=time.monotonic())
+        _LOG.info("%s phase=%s", self.label, name)
+
+    def rows(self, total_rows: int, total_bytes: int) -> None:
+        self._state = replace(self._state, rows=total_rows, size_bytes=total_bytes)
+
+    def expect(self, total_rows: int) -> None:
+        self._state = replace(self._state, expected_rows=total_rows)
+
+    def beat(self) -> None:
+        state, now = self._state, time.monotonic()
+        elapsed = state.elapsed(now)
+        if not state.name or elapsed < self.heartbeat_seconds / 2:
+            return
+        told = f"{self.label} phase={state.name} seconds={elapsed:.0f}"
+        if state.rows:
+            told += f" rows={state.rows} bytes={state.size_bytes} rows_per_second={state.rate(now):.0f}"
+        share = state.share()
+        if share is not None:
+            told += f" percent={100 * share:.0f}"
+        _LOG.info("%s", told)
+
+
+class BarProgress:
+    """One line that is drawn again; a phase that moved rows or took a while leaves its last state behind."""
+
+    def __init__(self, stream: TextIO, *, colour: bool) -> None:
+        self._stream = stream
+        self._colour = colour
+        self._fine = (stream.encoding or "").lower().replace("-", "") == "utf8"
+        self._guard = threading.RLock()
+        self._state: PhaseState | None = None
+        self._drawn = 0.0
+        self.above: TextSink = _Above(self)
+
+    def phase(self, name: str) -> None:
+        with self._guard:
+            self._leave()
+            self._state = PhaseState(name=name, started=time.monotonic())
+            self._draw()
+
+    def rows(self, total_rows: int, total_bytes: int) -> None:
+        with self._guard:
+            if self._state is not None:
+                self._state = replace(self._state, rows=total_rows, size_bytes=total_bytes)
+            if time.monotonic() - self._drawn >= _REDRAW_SECONDS:
+                self._draw()
+
+    def expect(self, total_rows: int) -> None:
+        with self._guard:
+            if self._state is not None:
+                self._state = replace(self._state, expected_rows=total_rows)
+
+    def redraw(self) -> None:
+        with self._guard:
+            self._draw()
+
+    def print_above(self, text: str) -> None:
+        """A log record: the bar is taken away, and drawn again below it."""
+        with self._guard:
+            self._write(_ERASE + text)
+            self._draw()
+
+    def close(self) -> None:
+        with self._guard:
+            self._leave()
+            self._state = None
+
+    def _leave(self) -> None:
+        state, now = self._state, time.monotonic()
+        if state is None:
+            return
+        kept = state.rows > 0 or state.elapsed(now) >= _KEPT_SECONDS
+        self._write(_ERASE + (finished_line(state, now, self._width()) + "\n" if kept else ""))
+
+    def _draw(self) -> None:
+        if self._state is None:
+            return
+        self._drawn = time.monotonic()
+        line = bar_line(self._state, self._drawn, self._width(), colour=self._colour, fine=self._fine)
+        self._write(_ERASE + line)
+
+    def _width(self) -> int:
+        """One column is left free: a full line wraps on some terminals."""
+        with suppress(OSError, ValueError):
+            return max(os.get_terminal_size(self._stream.fileno()).columns, 20) - 1
+        return 79
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class _Above:
+    """Where log records go while a bar is drawn."""
+
+    def __init__(self, bar: BarProgress) -> None:
+        self._bar = bar
+
+    def write(self, text: str) -> int:
+        self._bar.print_above(text)
+        return len(text)
+
+
+def bar_line(state: PhaseState, now: float, width: int, *, colour: bool, fine: bool) -> str:
+    """One line of at most `width` columns; the bar takes what the numbers leave, and goes first where space ends."""
+    share = state.share()
+    if share is None:
+        return finished_line(state, now, width)
+    elapsed = state.elapsed(now)
+    remaining = f"eta {_clock((1 - share) * elapsed / share):>5}" if 0 < share < 1 else " " * 9
+    rows = f"{state.rows:,}".rjust(len(f"{state.expected_rows:,}"))
+    rate, size = f"{_short(state.rate(now)):>5}/s", f"{_size(state.size_bytes):>8}"
+    numbers = (f"{rows} rows", rate, size, f"{_clock(elapsed):>5}", remaining)
+    head, tail = f"{state.name:9} ", f" {share:4.0%}  {'  '.join(numbers)}"
+    room = min(width - len(head) - len(tail), _MAX_BAR)
+    if room < _MIN_BAR:
+        return (head + tail.lstrip())[:width].rstrip()
+    filled = int(share * room)
+    full, empty = ("━", "─") if fine else ("#", "-")
+    begun, rest = full * filled, empty * (room - filled)
+    return head + (f"\x1b[36m{begun}\x1b[0m\x1b[2m{rest}\x1b[0m" if colour else begun + rest) + tail.rstrip()
+
+
+def finished_line(state: PhaseState, now: float, width: int) -> str:
+    """Counters without a bar: of a phase whose end nobody knows, and of one that is over."""
+    counters = (f"{state.rows:,} rows", f"{_short(state.rate(now))}/s", _size(state.size_bytes)) if state.rows else ()
+    return f"{state.name:9} {'  '.join((*counters, _clock(state.elapsed(now))))}"[:width]
+
+
+def _short(number: float) -> str:
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}" if number < 100 * limit else f"{number / limit:.0f}{unit}"
+    return f"{number:.0f}"
+
+
+def _size(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
