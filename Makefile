@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-installed
+VENV_AIRFLOW_2 := .venv-airflow-2.11
+STAMP_AIRFLOW_2 := $(VENV_AIRFLOW_2)/.installed
 PYTEST_ARGS ?=
 WORKERS ?= 2
 
@@ -21,6 +23,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(STAMP_AIRFLOW_2): requirements/airflow-2.11.txt $(STAMP)
+	@test -x $(VENV_AIRFLOW_2)/bin/python || $(PYTHON) -m venv $(VENV_AIRFLOW_2)
+	@$(BIN)/uv pip install --quiet --python $(VENV_AIRFLOW_2)/bin/python -r requirements/airflow-2.11.txt
+	@touch $@
+
 demo: $(STAMP) ## the main job end to end: CLI load, run-spec, real Airflow tasks, outcome gate
 	@$(BIN)/python examples/flights/demo.py
 
@@ -30,7 +37,7 @@ airflow: $(STAMP) ## the demo in Airflow's own pages at 127.0.0.1 until Ctrl-C; 
 test: $(STAMP) ## the quick suite
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
-test-full: $(STAMP) ## the whole matrix
+test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 check: $(STAMP) ## lint, types, architecture, schema and docs drift
@@ -55,7 +62,8 @@ bench: $(STAMP) ## whole processes side by side; prints ratios
 
 lock: ## compile the pinned requirement files
 	@$(BIN)/uv pip compile -q requirements/dev.in -o requirements/dev.txt --python-version 3.11 --no-emit-index-url --no-header
+	@$(BIN)/uv pip compile -q requirements/airflow-2.11.in -o requirements/airflow-2.11.txt --python-version 3.11 --no-emit-index-url --no-header
 
 clean: ## remove everything the targets above made
-	@rm -rf $(VENV) .dpone .demo .airflow build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) $(VENV_AIRFLOW_2) .dpone .demo .airflow build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

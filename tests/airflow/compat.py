@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ except ImportError:
     from airflow.models.xcom import XCom as XComModel
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
 
-__all__ = ["AssetEvent", "DagSerialization", "XComModel", "bag_of"]
+__all__ = ["AssetEvent", "DagSerialization", "XComModel", "bag_of", "xcom_value"]
+
+
+def xcom_value(row: Any) -> Any:
+    """What a task pushed: Airflow 3 keeps JSON in the row, Airflow 2 its text as bytes."""
+    return json.loads(row.value) if isinstance(row.value, bytes) else row.value
 
 
 def bag_of(folder: Path) -> Any:

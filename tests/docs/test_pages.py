@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpone_core.api import check
-from dpone_core.gitops.run_spec import read_platform
+from dpone_core.gitops.platform import read_platform
 from tests.docs.markdown import anchors_of, blocks_of, links_of
 from tests.docs.runner import run_page
 

@@ -7,6 +7,7 @@ design 12; traps "separate pre-hooks ran twice", "verification had no downstream
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.airflow
 
 HERE = Path(__file__).parent
 RUN_SCENARIOS = HERE.parent / "provider" / "run_scenarios.py"
-BIN = Path(sys.executable).parent
+BIN = Path(os.environ.get("DPONE_TEST_POD_BIN") or Path(sys.executable).parent)
 CANARY = "canary-secret-93b1"
 HOOK, LOAD = "pre_hook_refresh_mart", "dpone_run_orders"
 COUNT, BROKEN = "post_hook_count_rows", "post_hook_read_absent"

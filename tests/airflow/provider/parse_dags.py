@@ -19,7 +19,10 @@ from tests.airflow.compat import DagSerialization, bag_of
 def main(folder: str, result_file: str) -> None:
     bag = bag_of(Path(folder))
     result = {
-        "import_errors": bag.import_errors,
+        "import_errors": {
+            str(Path(file).relative_to(folder) if Path(file).is_absolute() else file): error
+            for file, error in bag.import_errors.items()
+        },
         "dags": {dag_id: described(dag) for dag_id, dag in sorted(bag.dags.items())},
     }
     Path(result_file).write_text(json.dumps(result, default=str), encoding="utf-8")
@@ -34,7 +37,11 @@ def described(dag: Any) -> dict[str, Any]:
         "authored": mirrored(dag),
         "read_back": mirrored(DagSerialization.from_dict(json.loads(serialized))),
         "tasks": {task.task_id: task_described(task) for task in dag.tasks},
-        "groups": {name: group.doc_md for name, group in dag.task_group.get_task_group_dict().items() if name},
+        "groups": {
+            name: getattr(group, "doc_md", group.tooltip)
+            for name, group in dag.task_group.get_task_group_dict().items()
+            if name
+        },
     }
 
 

@@ -16,7 +16,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from tests.airflow.compat import AssetEvent, XComModel
+from tests.airflow.compat import AssetEvent, XComModel, xcom_value
 
 
 def main(dag_file: str, result_file: str) -> None:
@@ -29,7 +29,11 @@ def main(dag_file: str, result_file: str) -> None:
         if not name.startswith("dag_"):
             continue
         print(f"@@SCENARIO {dag.dag_id}", flush=True)
+        for prepare in filter(None, [getattr(module, "BEFORE", {}).get(dag.dag_id)]):
+            prepare()
         run = dag.test()
+        for tidy in filter(None, [getattr(module, "AFTER", {}).get(dag.dag_id)]):
+            tidy()
         results[dag.dag_id] = {
             "state": str(run.state),
             "run_id": run.run_id,
@@ -54,8 +58,7 @@ def observed(dag_id: str, run_id: str) -> dict[str, Any]:
             for task in tasks
         }
         for row in session.scalars(select(XComModel).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)):
-            value = row.value
-            found[row.task_id.rpartition(".")[2]]["xcom"][row.key] = value
+            found[row.task_id.rpartition(".")[2]]["xcom"][row.key] = xcom_value(row)
         fields = select(RenderedTaskInstanceFields).where(
             RenderedTaskInstanceFields.dag_id == dag_id, RenderedTaskInstanceFields.run_id == run_id
         )

@@ -88,13 +88,14 @@ def check_hook_receipts() -> None:
 def end_badly(scenario: str) -> None:
     """Never returns in time: waits to be stopped, or kills itself."""
     match scenario:
-        case "killed":
+        case "killed" | "sigkill":
             leave(receipt().encode()[:10])
         case "killed_after_success":
             leave(receipt().encode())
-        case "stopped_in_time":
+        case "stopped_in_time" | "execution_timeout" | "sigterm":
             signal.signal(signal.SIGTERM, report_the_interruption)
-    if not scenario.startswith("killed"):
+    print("waiting", flush=True)
+    if scenario not in ("killed", "killed_after_success", "sigkill"):
         time.sleep(60)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -103,22 +104,44 @@ def behave(scenario: str) -> int:
     first_try = os.environ["DPONE_TRY_NUMBER"] == "1"
     failing = {"exit_code": 1, "error": "DPONE_QUALITY_GATES_FAILED"}
     match scenario:
-        case "no_receipt":
+        case "no_receipt" | "exit_0_no_receipt":
             return 0
+        case "exit_2_no_receipt":
+            print("Traceback boom", flush=True)
+            return 2
+        case "list":
+            leave(b"[1, 2, 3]")
+        case "nan":
+            leave(receipt().encode().replace(b'"final_rows":null', b'"final_rows":NaN'))
+        case "skip_on_exit":
+            leave(receipt().encode())
+            return 99
+        case "log_drop":
+            for line in range(5):
+                print("line", line, flush=True)
+                time.sleep(0.2)
+            leave(receipt().encode())
+        case "no_container_statuses" | "no_conditions" | "no_phase":
+            leave(receipt().encode())
+            time.sleep(1)
         case "no_receipt_exit_1":
             return 1
         case "foreign":
             leave(receipt(dag_run_id="another_run").encode())
-        case "malformed":
+        case "malformed" | "exit_0_invalid_json" | "exit_2_invalid_json":
             leave(receipt().encode()[:-20])
-        case "blob":
+            return 2 if scenario == "exit_2_invalid_json" else 0
+        case "blob" | "megabyte":
             leave(
                 json.dumps(
-                    {**receipt().wire(), "password": os.environ["DPONE_CONN_DWH"], "blob": "x" * 2_000_000}
+                    {**receipt().wire(), "password": os.environ["DPONE_CONN_DWH"], "blob": "x" * 1_000_000}
                 ).encode()
             )
-        case "refused":
-            leave(receipt(2, "DPONE_CONFIGURATION_INVALID").encode())
+        case "refused" | "exit_2_receipt" | "no_xcom_push":
+            held = receipt(2, "DPONE_CONFIGURATION_INVALID")
+            TERMINATION_FILE.write_bytes(termination_message("DPONE_CONFIGURATION_INVALID: no such table", held))
+            if scenario != "no_xcom_push":
+                leave(held.encode())
             return 2
         case "safe_retry" if first_try:
             leave(receipt(**failing, retry="retry_before_target_mutation").encode())
@@ -128,9 +151,13 @@ def behave(scenario: str) -> int:
             return 1
         case "lying_exit":
             leave(receipt(**failing, retry="operator_verification_required").encode())
-        case "termination_only" | "api_lost":
+        case "termination_only" | "api_lost" | "exec_garbage":
             TERMINATION_FILE.write_bytes(termination_message("DPONE_OK: loaded", receipt()))
-        case "killed" | "killed_after_success" | "interrupted" | "too_long" | "stopped_in_time":
+        case "killed" | "killed_after_success" | "interrupted" | "too_long" | "stopped_in_time" | "sigkill" | "sigterm":
+            end_badly(scenario)
+        case "execution_timeout":
+            end_badly(scenario)
+        case "vanished" | "evicted" | "active_deadline" if first_try:
             end_badly(scenario)
         case _:
             leave(receipt().encode())

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import jsonschema
@@ -19,7 +19,8 @@ PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"
 
 
 def test_it_is_valid_against_airflow_s_schema() -> None:
-    schema = Path(str(distribution("apache-airflow-core").locate_file("airflow/provider_info.schema.json")))
+    owner = "apache-airflow-core" if int(version("apache-airflow").partition(".")[0]) > 2 else "apache-airflow"
+    schema = Path(str(distribution(owner).locate_file("airflow/provider_info.schema.json")))
     jsonschema.validate(get_provider_info(), json.loads(schema.read_text(encoding="utf-8")))
 
 

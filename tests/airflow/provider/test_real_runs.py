@@ -19,11 +19,11 @@ from dpone_airflow.local.runner import LocalPodRunner
 from tests.airflow.airflow_environment import CHECKOUT, AirflowEnvironment
 from tests.spec.contracts.documents import run_spec_document
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(700)]
 
 HERE = Path(__file__).parent
 LOAD = "dpone_run_flights"
-RUN_LIMIT_SECONDS = 240
+RUN_LIMIT_SECONDS = 600
 CANARY = "canary-7c1f"
 SECRETS = {"dpone-erp": {"uri": f"erp://sa:{CANARY}"}, "dpone-dwh": {"uri": f"dwh://etl:{CANARY}"}}
 GREEN = ("ok", "native_templates", "safe_retry", "termination_only", "api_lost")

@@ -1,0 +1,25 @@
+"""Prints the matrix of pod ends when its module has run: one line per scenario, expected and observed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.airflow.provider.test_kpo_matrix import MATRIX_ROW
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    rows = [
+        value
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        if isinstance(report, pytest.TestReport)
+        for name, value in report.user_properties
+        if name == MATRIX_ROW
+    ]
+    if not rows:
+        return
+    surprises = sum(expected != observed for _, _, expected, observed in rows)
+    for mode, name, expected, observed in sorted(rows):
+        seen = "as expected" if observed == expected else f"OBSERVED {observed}"
+        terminalreporter.write_line(f"kpo matrix: {mode:8} {name:22} {expected}: {seen}")
+    terminalreporter.write_line(f"kpo matrix: {len(rows)} scenarios, {surprises} surprises")
