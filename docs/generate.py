@@ -1,4 +1,4 @@
-"""Writes docs/reference/{cli,manifest,error-codes}.md from the parser, the JSON Schemas and the error catalogue.
+"""Writes docs/reference/{cli,manifest,types,error-codes}.md from parser, JSON Schemas, type tables and error catalogue.
 
 `python docs/generate.py --write` writes them, `--check` fails with one line per page that is not what would be written.
 The pages depend on nothing but the code: no clock, no terminal width, no colour.
@@ -7,6 +7,8 @@ The pages depend on nothing but the code: no clock, no terminal width, no colour
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import Any
 from dpone_core.authoring.platform import PLATFORM_KIND
 from dpone_core.cli.dispatch import build_parser
 from dpone_core.errors import ExitClass
+from dpone_core.model.connector import ConnectorType
 from dpone_core.model.error_catalogue import CATALOGUE, by_area
 from dpone_core.resources import schemas_directory
 
@@ -283,6 +286,30 @@ def references(field: object) -> Iterator[str]:
             yield from references(value)
 
 
+# types.md
+
+
+def types_page() -> str:
+    lines = [
+        "# Types",
+        "",
+        "How the types of an engine are read as dpone's, and what of dpone's types its sink stores so. A value without",
+        "an exact form stops the load; the message names its column.",
+        "",
+    ]
+    for connector in sorted(ConnectorType):
+        name = f"dpone_core.connectors.{connector.value}.type_map"
+        if importlib.util.find_spec(name) is None:
+            continue
+        rows = importlib.import_module(name).TYPES
+        header = ("engine", "dpone", "read", "written", "refused")
+        cells = [(row.engine, row.dpone, row.read, row.written, row.refused) for row in rows]
+        shown = [i for i in range(len(header)) if any(line[i] for line in cells)]
+        lines += [f"## `{connector.value}`", ""]
+        lines += [*table([header[i] for i in shown], [[line[i] or "-" for i in shown] for line in cells]), ""]
+    return page(*lines)
+
+
 # error-codes.md
 
 
@@ -310,6 +337,7 @@ def exits(classes: Sequence[ExitClass]) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "manifest.md": manifest_page,
+    "types.md": types_page,
     "error-codes.md": error_page,
 }
 

@@ -41,8 +41,7 @@ class Database:
         return found
 
     def new_connection(self) -> psycopg.Connection:
-        """A connection of the caller's own, who closes it. No prepared statements: a pooler may change the server
-        session between transactions."""
+        """A connection of the caller's own, who closes it. Nothing is prepared behind our back."""
         try:
             connection = psycopg.connect(self.uri, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
