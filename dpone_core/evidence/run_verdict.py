@@ -131,7 +131,7 @@ def airflow_advice(report: JsonView, verdict: RunVerdict) -> str | None:
     if recovery is None:
         return None
     if recovery.retry.allows_automatic_retry:
-        return "In Airflow: clear the failed task; the outcome gate behind it is cleared with it. The run id stays."
+        return "In Airflow: clear the failed task and all downstream of it; the run id stays."
     if failed_post_hook(report) is not None:
         return "In Airflow: do not clear the load's task. It would load again."
     return "In Airflow: do not clear the load's task before that. Clearing it starts the load again."

@@ -1,0 +1,53 @@
+"""The table of docs/how-to/recovery.md is the table that console, reports and gate use, row by row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpone_core.evidence.recovery import RECOVERIES
+from dpone_core.loading.position import LoadPosition
+from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
+from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "recovery.md"
+
+
+def rows() -> list[tuple[str, ...]]:
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    return [tuple(cell.strip().strip("`") for cell in line.strip("|").split(" | ")) for line in lines]
+
+
+def test_the_page_has_the_rows_of_the_table_and_no_other() -> None:
+    assert rows() == [(row.boundary, row.target_state, row.retry, row.meaning, row.action) for row in RECOVERIES]
+
+
+def test_no_three_facts_have_two_rows() -> None:
+    facts = [(row.boundary, row.target_state, row.retry) for row in RECOVERIES]
+    assert len(set(facts)) == len(facts)
+
+
+def test_every_outcome_that_a_load_can_have_has_a_row() -> None:
+    """What the position of a load, and the outcomes of failed gates, can say."""
+    known = {(row.boundary, row.target_state, row.retry) for row in RECOVERIES}
+    result = LoadResult()
+    said: set[tuple[Boundary, TargetState, RetryClassification]] = set()
+    for unproven in (False, True):
+        for moved in ("start", "committing", "refused", "committed"):
+            position = LoadPosition(unproven_hook=unproven)
+            if moved != "start":
+                position.committing()
+            if moved == "refused":
+                position.refused()
+            if moved == "committed":
+                position.committed(result)
+            said.add((position.boundary, position.target_state, position.retry))
+    for build in (
+        QualityGateFailureOutcome.pre_commit,
+        QualityGateFailureOutcome.legacy_returned,
+        QualityGateFailureOutcome.native_committed,
+        QualityGateFailureOutcome.native_uncommitted,
+        QualityGateFailureOutcome.resume_validation,
+    ):
+        outcome = build(result)
+        said.add((outcome.failure_boundary, outcome.target_state, outcome.retry_classification))
+    assert said <= known
