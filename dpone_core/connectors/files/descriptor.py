@@ -43,7 +43,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.INCREMENTAL_APPEND,
                 name="add_files",
                 atomic_for="one file: a reader may see some files of a load before the others",
-                delivery="at least once: gates are judged after the files are visible; a failed load waits for a decision",
+                delivery="at least once: gates are judged when files are visible; a failed load waits for a person",
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=_ASSUMES,
             ),
