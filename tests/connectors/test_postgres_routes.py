@@ -294,8 +294,14 @@ def test_of_two_processes_one_loads_and_a_dead_ones_lease_expires(
     assert not leased(server, schema)
 
 
-def test_a_termination_ends_a_query_that_has_not_answered_yet(project: Project, server: Server, schema: str) -> None:
-    project.written(slow(server, schema, 60))
+@pytest.mark.parametrize("where", ["source", "hook"])
+def test_a_termination_ends_a_query_that_has_not_answered_yet(
+    project: Project, server: Server, schema: str, where: str
+) -> None:
+    manifest: dict[str, Any] = slow(server, schema, 60 if where == "source" else 0)
+    if where == "hook":
+        manifest["source"]["options"] = {"hooks": {"pre_hook": [hook("wait", "SELECT pg_sleep(60)")]}}
+    project.written(manifest)
     running = project.start("run", "m.yaml", "--run-id", "r1")
     deadline = time.monotonic() + 60
     asleep = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from dpone_core.errors import ETLExecutionError
 from dpone_core.model.connection import Connection
@@ -17,6 +18,7 @@ from .errors import Side, connect_error, server_error
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
+_CANCEL_SECONDS: Final = 5.0
 
 
 class Database:
@@ -33,7 +35,9 @@ class Database:
     def connection(self) -> psycopg.Connection:
         """This thread's connection, in autocommit mode."""
         found: psycopg.Connection | None = getattr(self._local, "connection", None)
-        if found is None or found.closed:
+        if found is None or found.closed or found.info.transaction_status is TransactionStatus.ACTIVE:
+            if found is not None:
+                abandoned(found)
             found = self.new_connection()
             self._local.connection = found
             with self._mutex:
@@ -84,8 +88,7 @@ class Database:
                     cursor.execute(b"SELECT set_config($1, $2, true)", (f"dpone.p{ordinal}", value))
                 yield cursor
             finally:
-                if not connection.closed:
-                    cursor.execute("ROLLBACK")
+                _roll_back(connection)
         except psycopg.Error as error:
             raise self.error(error, "PostgreSQL did not answer a query") from error
 
@@ -107,8 +110,7 @@ class Database:
                 yield cursor
                 cursor.execute("COMMIT")
             except BaseException:
-                if not connection.closed:
-                    cursor.execute("ROLLBACK")
+                _roll_back(connection)
                 raise
         except psycopg.Error as error:
             raise self.error(error, message, code) from error
@@ -124,5 +126,24 @@ class Database:
     def close(self) -> None:
         with self._mutex:
             for connection in self._opened:
-                connection.close()
+                abandoned(connection)
             self._opened.clear()
+
+
+def abandoned(connection: psycopg.Connection) -> None:
+    """Ends a connection; a statement that a signal took us away from is cancelled on the server."""
+    if connection.info.transaction_status is TransactionStatus.ACTIVE:
+        with suppress(psycopg.Error):
+            connection.cancel_safe(timeout=_CANCEL_SECONDS)
+    connection.close()
+
+
+def _roll_back(connection: psycopg.Connection) -> None:
+    """A connection that cannot roll back is ended, which does; the error that brought us here is the one to tell."""
+    try:
+        if not connection.closed and connection.info.transaction_status is not TransactionStatus.ACTIVE:
+            connection.execute("ROLLBACK")
+            return
+    except psycopg.Error:
+        pass
+    abandoned(connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -14,7 +14,7 @@ from dpone_core.model.sql import BoundSql, SqlText, bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .catalog import described_statement
-from .database import Database
+from .database import Database, abandoned
 from .script import split_statements
 
 _FAILED: Final = "statement_failed"
@@ -30,7 +30,7 @@ class PostgresStatements:
 
     def execute(self, script: StatementScript) -> int:
         statements = split_statements(script.sql.text)
-        with closing(self._database.new_connection()) as connection:
+        with self._connected() as connection:
             try:
                 self._run(connection, script, statements)
             except psycopg.Error as error:
@@ -39,7 +39,7 @@ class PostgresStatements:
 
     def answer(self, script: StatementScript) -> StatementAnswer:
         """In a transaction that may not write."""
-        with closing(self._database.new_connection()) as connection:
+        with self._connected() as connection:
             try:
                 connection.execute("BEGIN READ ONLY")
                 bound = _bound(script, script.sql.text)
@@ -48,6 +48,14 @@ class PostgresStatements:
                 return StatementAnswer(columns=columns, rows=tuple(rows))
             except psycopg.Error as error:
                 raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection]:
+        connection = self._database.new_connection()
+        try:
+            yield connection
+        finally:
+            abandoned(connection)
 
     @staticmethod
     def _run(connection: psycopg.Connection, script: StatementScript, statements: tuple[str, ...]) -> None:
