@@ -77,11 +77,8 @@ TABLES = {"duckdb": DUCKDB, "clickhouse": CLICKHOUSE, "sqlite": SQLITE}
 
 @pytest.mark.parametrize("engine", TABLES)
 def test_a_row_says_what_its_first_type_becomes(engine: str) -> None:
-    rows = {
-        row.engine.split(", ")[0] if "(" not in row.engine.split(",")[0] else row.engine: row for row in TABLES[engine]
-    }
     for name, text in SHOWN[engine].items():
-        row = next(row for cell, row in rows.items() if cell == name or cell.startswith(f"{name},"))
+        row = next(row for row in TABLES[engine] if row.engine == name or row.engine.startswith(f"{name},"))
         typed = mapped(engine, text)
         wanted = row.dpone.replace("(p,s)", "(18,4)").replace("(f)", f"({typed.fraction})")
         assert ("unsupported" if typed.kind is ColumnKind.UNSUPPORTED else str(typed)) == wanted, name

@@ -15,7 +15,7 @@ from dpone_core.ports.source import ExtractRequest
 
 COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
 _COMPRESSED: Final = frozenset({"csv", "ndjson"})
-POSITION_HINT: Final = "files count from 0 in path order"
+POSITION_HINT: Final = "correct the line or the declaration; files count from 0 in path order"
 
 
 def matching_files(base: Path, request: ExtractRequest) -> tuple[Path, ...]:
