@@ -13,6 +13,10 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     uri_schemes=("mssql",),
     libraries=("pyarrow", "arrow_odbc", "pyodbc", "mssql_python_odbc"),
     source=SourceTraits(
-        reader="arrow-odbc in a child process (pyodbc if asked)", metric_probe=True, statements=True, incremental=True
+        reader="arrow-odbc in a child process (pyodbc if asked)",
+        metric_probe=True,
+        statements=True,
+        incremental=True,
+        key_ranges=True,
     ),
 )

@@ -10,6 +10,7 @@ from dpone_core.ports.session import SourcePorts
 
 from .address import address_of
 from .probe import MssqlMetricProbe
+from .ranges import MssqlRanges
 from .reader import MssqlSource
 from .session import Session
 from .statements import MssqlStatements
@@ -27,6 +28,7 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
             source=source,
             metrics=MssqlMetricProbe(session, source),
             statements=MssqlStatements(session.connection_string),
+            ranges=MssqlRanges(session, source),
         )
     finally:
         session.close()

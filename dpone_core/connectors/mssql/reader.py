@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded
 from dpone_core.connectors._arrow.child_reader import ChildReader, ChildRequest
@@ -53,11 +53,15 @@ class MssqlSource:
         return TableSchema(columns=self._query_columns(request))
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> MssqlStream:
+        return self.stream_of(request, selection(request, schema), schema)
+
+    def stream_of(self, request: ExtractRequest, chosen: Selection, schema: TableSchema) -> MssqlStream:
+        """Reads what `chosen` selects of the request."""
         check_columns(schema)
         self._require_isolation()
         if request.query is not None and _DIRTY.search(request.query.text):
             _LOG.warning("mssql source: the query reads uncommitted rows; its counts cannot be reconciled")
-        return MssqlStream(self._session, selection(request, schema), schema)
+        return MssqlStream(self._session, chosen, schema)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -65,12 +69,7 @@ class MssqlSource:
         chosen = selection(request, schema)
         name = quoted_name(column)
         sql = f"{chosen.head}SELECT {reading_expression(cursor)} FROM (SELECT MAX({name}) AS {name} {chosen.text})"
-        value = self._session.rows(f"{sql} AS dpone_maximum", chosen.parameters)[0][0]
-        if value is None:
-            return None
-        if cursor.type.kind in TEXTUAL_KINDS:
-            return str(value).replace(" ", "T").replace("Z", "+00:00")
-        return str(value)
+        return key_text(cursor, self._session.rows(f"{sql} AS dpone_maximum", chosen.parameters)[0][0])
 
     def _table_columns(self, table: TableName) -> tuple[Column, ...]:
         rows = self._session.rows(_CATALOG, (table.schema or DEFAULT_SCHEMA, table.name))
@@ -110,6 +109,15 @@ class MssqlSource:
                 code="source_refused",
                 fix="ALTER DATABASE .. SET ALLOW_SNAPSHOT_ISOLATION ON, or take isolation=snapshot out of the URI",
             )
+
+
+def key_text(column: Column, value: Any) -> str | None:
+    """A value read by `reading_expression`, as `CursorWindow` and `KeyRange` write it."""
+    if value is None:
+        return None
+    if column.type.kind in TEXTUAL_KINDS:
+        return str(value).replace(" ", "T").replace("Z", "+00:00")
+    return str(value)
 
 
 def _native(kind: str, length: int | None, precision: int | None, scale: int | None, fraction: int | None) -> str:

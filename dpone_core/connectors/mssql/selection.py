@@ -37,6 +37,12 @@ class Selection:
         return f"{self.head}SELECT {select_list} {self.text}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    text: str
+    parameters: tuple[str, ...] = field(default=(), repr=False)
+
+
 def bound_query(request: ExtractRequest, placeholder: Callable[[int], str]) -> tuple[str, tuple[str, ...]]:
     """The one statement of a query and the values of its tokens."""
     if request.query is None:
@@ -54,23 +60,32 @@ def relation(request: ExtractRequest) -> Selection:
     return Selection(head=head, text=f"FROM (\n{rest}\n) AS dpone_source", parameters=parameters)
 
 
-def selection(request: ExtractRequest, schema: TableSchema) -> Selection:
-    """The relation with the half-open window of the request."""
+def selection(request: ExtractRequest, schema: TableSchema, *, also: tuple[Condition, ...] = ()) -> Selection:
+    """The relation with the half-open window of the request and the conditions `also`."""
     base = relation(request)
-    window = request.window
-    if window is None or (window.lower is None and window.upper is None):
+    conditions = (*_window_conditions(request, schema), *also)
+    if not conditions:
         return base
-    column = chosen_cursor(schema, window.column)
-    conditions, values = [], []
-    for bound, operator in ((window.lower, ">="), (window.upper, "<")):
-        if bound is not None:
-            conditions.append(f"{quoted_name(column.name)} {operator} CAST(? AS {parameter_type(column)})")
-            values.append(bound_value(column, bound))
     return Selection(
         head=base.head,
-        text=f"{base.text} WHERE {' AND '.join(conditions)}",
-        parameters=(*base.parameters, *values),
+        text=f"{base.text} WHERE {' AND '.join(condition.text for condition in conditions)}",
+        parameters=(*base.parameters, *(value for condition in conditions for value in condition.parameters)),
     )
+
+
+def _window_conditions(request: ExtractRequest, schema: TableSchema) -> tuple[Condition, ...]:
+    window = request.window
+    if window is None:
+        return ()
+    column = chosen_cursor(schema, window.column)
+    bounds = ((">=", window.lower), ("<", window.upper))
+    return tuple(compared(column, operator, bound) for operator, bound in bounds if bound is not None)
+
+
+def compared(column: Column, operator: str, bound: str) -> Condition:
+    """The column against a bound of its own type."""
+    text = f"{quoted_name(column.name)} {operator} CAST(? AS {parameter_type(column)})"
+    return Condition(text=text, parameters=(bound_value(column, bound),))
 
 
 def chosen_cursor(schema: TableSchema, name: str) -> Column:

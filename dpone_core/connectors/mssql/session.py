@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -45,16 +46,17 @@ def offset_text(raw: bytes) -> str:
 
 
 class Session:
-    """One reading connection, opened on first use."""
+    """One reading connection, opened on first use; one query at a time, from any thread."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.connection_string = address.odbc(driver_path())
         self._connection: pyodbc.Connection | None = None
+        self._one_at_a_time = threading.Lock()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small query."""
-        with translated():
+        with translated(), self._one_at_a_time:
             if self._connection is None:
                 self._connection = connect(self.connection_string)
             cursor = self._connection.cursor()

@@ -13,6 +13,10 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     uri_schemes=("mysql", "mariadb"),
     libraries=("pyarrow", "connectorx", "pymysql"),
     source=SourceTraits(
-        reader="connectorx in a child process (pymysql with TLS)", metric_probe=True, statements=True, incremental=True
+        reader="connectorx in a child process (pymysql with TLS)",
+        metric_probe=True,
+        statements=True,
+        incremental=True,
+        key_ranges=True,
     ),
 )

@@ -10,6 +10,7 @@ from dpone_core.ports.session import SourcePorts
 
 from .address import address_of
 from .probe import MySqlMetricProbe
+from .ranges import MySqlRanges
 from .reader import MySqlSource
 from .session import Session
 from .statements import MySqlStatements
@@ -23,6 +24,11 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
     source = MySqlSource(session)
     try:
         session.rows("SELECT 1")
-        yield SourcePorts(source=source, metrics=MySqlMetricProbe(session, source), statements=MySqlStatements(address))
+        yield SourcePorts(
+            source=source,
+            metrics=MySqlMetricProbe(session, source),
+            statements=MySqlStatements(address),
+            ranges=MySqlRanges(session),
+        )
     finally:
         session.close()

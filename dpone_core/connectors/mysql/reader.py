@@ -50,17 +50,14 @@ class MySqlSource:
         return TableSchema(columns=tuple(Column(name=name, type=column_type(native)) for name, native in fields))
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> MySqlStream:
-        check_columns(schema)
-        values = ", ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in schema.columns)
-        sql = f"SELECT {values} {selection(request, schema, self._database)}"
-        return MySqlStream(self._session.address, sql, schema)
+        return stream_of(self._session.address, selection(request, schema, self._database), schema)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
         cursor = chosen_cursor(schema, column)
         chosen = selection(request, schema, self._database)
         value = self._session.rows(f"SELECT MAX({comparable(cursor)}) {chosen}")[0][0]
-        return None if value is None else _cursor_text(cursor, value)
+        return None if value is None else key_text(cursor, value)
 
     def _table_columns(self, table: TableName) -> tuple[Column, ...]:
         relation(ExtractRequest(table=table), self._database)
@@ -96,7 +93,8 @@ def _shown(full: str) -> str:
     return re.sub(r"^(enum|set)\(.*\)$", r"\1", full, flags=re.IGNORECASE | re.DOTALL)
 
 
-def _cursor_text(cursor: Column, value: object) -> str:
+def key_text(cursor: Column, value: object) -> str:
+    """A value of an ordered column as `CursorWindow` and `KeyRange` write it."""
     kind = cursor.type.kind
     if isinstance(value, datetime) and kind is ColumnKind.TIMESTAMP_TZ:
         return value.isoformat(timespec="microseconds") + "+00:00"
@@ -109,6 +107,13 @@ def _cursor_text(cursor: Column, value: object) -> str:
             f"column {cursor.name!r}: the greatest value is no {cursor.type}", code=_OUT_OF_RANGE, fix=_TEMPORAL_FIX
         )
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def stream_of(address: Address, chosen: str, schema: TableSchema) -> MySqlStream:
+    """Reads what `chosen` (`FROM .. WHERE ..`) selects."""
+    check_columns(schema)
+    values = ", ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in schema.columns)
+    return MySqlStream(address, f"SELECT {values} {chosen}", schema)
 
 
 class MySqlStream:

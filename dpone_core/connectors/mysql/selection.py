@@ -40,22 +40,24 @@ def relation(request: ExtractRequest, database: str | None) -> str:
     return f"(\n{only_statement(bound.text, backslash_escapes=True)}\n)"
 
 
-def selection(request: ExtractRequest, schema: TableSchema, database: str | None) -> str:
-    """`FROM .. WHERE ..` with the half-open window of the request."""
+def selection(request: ExtractRequest, schema: TableSchema, database: str | None, *, also: tuple[str, ...] = ()) -> str:
+    """`FROM .. WHERE ..` with the half-open window of the request and the conditions `also`."""
+    conditions = [*window_conditions(request, schema), *also]
     base = f"FROM {relation(request, database)} AS dpone_source"
+    return f"{base} WHERE {' AND '.join(conditions)}" if conditions else base
+
+
+def window_conditions(request: ExtractRequest, schema: TableSchema) -> list[str]:
     window = request.window
     if window is None:
-        return base
+        return []
     column = chosen_cursor(schema, window.column)
-    left = comparable(column)
     conditions = []
     if window.lower is not None:
-        conditions.append(f"{left} >= {bound_literal(column, window.lower)}")
+        conditions.append(f"{comparable(column)} >= {bound_literal(column, window.lower)}")
     if window.upper is not None:
-        conditions.append(f"{left} < {bound_literal(column, window.upper)}")
-    if not conditions:
-        return base
-    return f"{base} WHERE {' AND '.join(conditions)}"
+        conditions.append(f"{comparable(column)} < {bound_literal(column, window.upper)}")
+    return conditions
 
 
 def chosen_cursor(schema: TableSchema, name: str) -> Column:

@@ -1,0 +1,150 @@
+"""Key ranges of MySQL: together they are all rows, once, by code point and not by collation. Tested on MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from dpone_core.connectors.mysql.open import open_source
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.partition import KeyBounds
+from dpone_core.planning.partitions import plan_ranges
+from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.source import CursorWindow, ExtractRequest
+from tests.connectors.sessions import connection
+from tests.connectors.test_mysql_conformance import connected
+from tests.live.servers import scratch_mysql
+from tests.spec.builders import Project, flow
+
+T = ExtractRequest(table=TableName(schema=None, name="t"))
+KEYS = (
+    ("BIGINT UNSIGNED", ("0", "9", "18446744073709551615"), ("0", "18446744073709551615")),
+    ("DECIMAL(20,4)", ("-1.5", "0", "99.9999"), ("-1.5000", "99.9999")),
+    ("DATE", ("'1924-01-01'", "'2024-02-29'", "'9999-12-31'"), ("1924-01-01", "9999-12-31")),
+    (
+        "DATETIME(6)",
+        ("'2024-01-01 00:00:00.000001'", "'2024-06-01'", "'2024-12-31 23:59:59.999999'"),
+        ("2024-01-01T00:00:00.000001", "2024-12-31T23:59:59.999999"),
+    ),
+    (
+        "TIMESTAMP NULL",
+        ("'2024-01-01'", "'2024-06-01'", "'2024-12-31'"),
+        ("2024-01-01T00:00:00.000000+00:00", "2024-12-31T00:00:00.000000+00:00"),
+    ),
+    ("VARCHAR(9)", ("'B'", "'a'", "'ä'", "'😀'", "'a '"), ("B", "😀")),
+)
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    with scratch_mysql() as uri:
+        yield uri
+
+
+@pytest.fixture
+def server(uri: str) -> Iterator[Callable[..., None]]:
+    with closing(connected(uri)) as session, session.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES'")
+        cursor.execute("DROP TABLE IF EXISTS t")
+
+        def run(*statements: str) -> None:
+            for statement in statements:
+                cursor.execute(statement)
+
+        yield run
+
+
+@pytest.fixture
+def ports(uri: str) -> Iterator[SourcePorts]:
+    with open_source(connection(uri)) as ports:
+        yield ports
+
+
+def bounds_of(ports: SourcePorts, request: ExtractRequest, column: str) -> KeyBounds:
+    assert ports.ranges is not None
+    with ports.ranges.snapshot() as snapshot:
+        assert snapshot is None
+        return ports.ranges.key_bounds(request, ports.source.describe(request), column, snapshot)
+
+
+def ranged(ports: SourcePorts, request: ExtractRequest, column: str, partitions: int) -> list[list[object]]:
+    """The keys of each range of a plan, the NULL partition first."""
+    assert ports.ranges is not None
+    schema = ports.source.describe(request)
+    key = schema.find(column)
+    assert key is not None
+    found = []
+    for bounds in plan_ranges(key, bounds_of(ports, request, column), partitions):
+        stream = ports.ranges.open_range(request, schema, column, bounds, None)
+        found.append([value for batch in stream.batches() for value in batch.column(column).to_pylist()])
+    return found
+
+
+@pytest.mark.parametrize(("declared", "values", "ends"), KEYS, ids=[declared for declared, _, _ in KEYS])
+def test_ranges_hold_every_row_once(
+    server: Callable[..., None],
+    ports: SourcePorts,
+    declared: str,
+    values: tuple[str, ...],
+    ends: tuple[str, str],
+) -> None:
+    rows = ", ".join(f"({value})" for value in (*values, "NULL", "NULL"))
+    server(f"CREATE TABLE t (`odd ``k` {declared})", f"INSERT INTO t VALUES {rows}")
+    bounds = bounds_of(ports, T, "odd `k")
+    assert ((bounds.lower, bounds.upper), bounds.rows) == (ends, len(values) + 2)
+    whole = ports.source.open_stream(T, ports.source.describe(T))
+    every = [value for batch in whole.batches() for value in batch.column(0).to_pylist()]
+    parts = ranged(ports, T, "odd `k", 3)
+    assert parts[0] == [None, None] and len(parts) > 1
+    assert sorted(map(str, every)) == sorted(str(value) for part in parts for value in part)
+
+
+def test_the_window_of_the_request_holds_in_every_range(server: Callable[..., None], ports: SourcePorts) -> None:
+    server("CREATE TABLE t (k INT, c INT)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (NULL, 2), (9, NULL)")
+    request = ExtractRequest(table=T.table, window=CursorWindow(column="c", lower="2", upper="4"))
+    bounds = bounds_of(ports, request, "k")
+    assert (bounds.lower, bounds.upper, bounds.rows) == ("2", "3", 3)
+    assert ranged(ports, request, "k", 2) == [[None], [2], [3]]
+
+
+def test_an_empty_table_has_no_bounds(server: Callable[..., None], ports: SourcePorts) -> None:
+    server("CREATE TABLE t (k INT)")
+    assert bounds_of(ports, T, "k") == KeyBounds(lower=None, upper=None, rows=0)
+
+
+@pytest.mark.parametrize(
+    ("declared", "literal", "code"),
+    [
+        ("DOUBLE", "1", "partition_key_unsupported"),
+        ("UUID", "UUID()", "partition_key_unsupported"),
+        ("BLOB", "'x'", "partition_key_unsupported"),
+        ("DATE", "'0000-00-00'", "source_value_out_of_range"),
+    ],
+)
+def test_a_key_without_order_or_form_is_refused(
+    server: Callable[..., None], ports: SourcePorts, declared: str, literal: str, code: str
+) -> None:
+    server(f"CREATE TABLE t (k {declared})", f"INSERT INTO t VALUES ({literal})")
+    with pytest.raises(ConnectorError) as raised:
+        bounds_of(ports, T, "k")
+    assert raised.value.code == code and ("'k'" in str(raised.value) or "cannot split" in str(raised.value))
+
+
+def test_a_native_transfer_loads_every_range(tmp_path: Path, uri: str, server: Callable[..., None]) -> None:
+    server("CREATE TABLE t (id BIGINT, v VARCHAR(20))", "INSERT INTO t SELECT seq, CONCAT('v', seq) FROM seq_1_to_5000")
+    server("INSERT INTO t VALUES (NULL, 'none')")
+    environment = {"DPONE_CONN_SHOP": uri, "DPONE_CONN_DWH": f"duckdb:///{tmp_path / 'dwh.duckdb'}"}
+    project = Project(tmp_path, environment=environment)
+    options = {"partitioning": {"column": "id", "num_partitions": 4, "workers": 2}}
+    gates = [{"type": "row_count_reconciliation"}]
+    table = {"schema": urlsplit(uri).path.strip("/"), "name": "t"}
+    changes = {"source__type": "mysql", "source__table": table, "source__options": options, "quality": {"gates": gates}}
+    project.written(flow(**changes, sink__type="duckdb"))
+    finished = project.run()
+    assert finished.exit_code == 0, finished.stdout + finished.stderr
+    assert finished.result["final_rows"] == 5_001
