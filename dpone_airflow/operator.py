@@ -25,6 +25,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
     AirflowTaskTimeout,
 )
+from jinja2.nativetypes import NativeEnvironment
 from kubernetes.client.exceptions import ApiException
 from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
@@ -89,7 +90,10 @@ class DponePodOperator(KubernetesPodOperator):
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """Render to text also in a DAG that renders native objects: an environment variable is text."""
         self.render_template_as_native_obj = False
-        super().render_template_fields(context, self.get_template_env())
+        env = self.get_template_env()
+        if isinstance(env, NativeEnvironment):  # Airflow 2 asks the DAG only
+            env = self.dag.get_template_env(force_sandboxed=True)
+        super().render_template_fields(context, env)
 
     def execute(self, context: Any) -> Any:
         base = super().execute

@@ -16,7 +16,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from tests.airflow.compat import AssetEvent, XComModel, xcom_value
+from tests.airflow.compat import AssetEvent, XComModel, registered, xcom_value
 
 
 def main(dag_file: str, result_file: str) -> None:
@@ -31,7 +31,7 @@ def main(dag_file: str, result_file: str) -> None:
         print(f"@@SCENARIO {dag.dag_id}", flush=True)
         for prepare in filter(None, [getattr(module, "BEFORE", {}).get(dag.dag_id)]):
             prepare()
-        run = dag.test()
+        run = registered(dag).test()
         for tidy in filter(None, [getattr(module, "AFTER", {}).get(dag.dag_id)]):
             tidy()
         results[dag.dag_id] = {

@@ -27,10 +27,17 @@ SHA = "sha256:" + "a" * 64
 PACK, POLICY, SQL = (f"sha256:{digit * 64}" for digit in "bcd")
 RECEIPT_FILE = Path("/airflow/xcom/return.json")
 TERMINATION_FILE = Path("/dev/termination-log")
+SHARED = Path("/shared")
 EXIT_STATUS = {0: StepStatus.SUCCEEDED, 2: StepStatus.REFUSED, 143: StepStatus.INTERRUPTED}
 
 
-def receipt(exit_code: int = 0, error: str | None = None, retry: str | None = None, **ids: object) -> StepReceipt:
+def receipt(
+    exit_code: int = 0,
+    error: str | None = None,
+    retry: str | None = None,
+    target: TargetState = TargetState.MUTATION_RETURNED_SUCCESS,
+    **ids: object,
+) -> StepReceipt:
     step_id = os.environ["DPONE_STEP_ID"]
     is_load, is_hook = step_id.startswith("dpone_run"), step_id.startswith("pre_hook")
     identity: dict[str, object] = {
@@ -59,7 +66,7 @@ def receipt(exit_code: int = 0, error: str | None = None, retry: str | None = No
             error_code=error,
             started_at=now,
             finished_at=now,
-            target_state=TargetState.MUTATION_RETURNED_SUCCESS if is_load else None,
+            target_state=target if is_load else None,
             source_state=(SourceState.ADVANCED if succeeded else SourceState.NOT_ADVANCED) if is_load else None,
             retry_classification=RetryClassification(retry) if retry else None,
         ),
@@ -85,6 +92,24 @@ def check_hook_receipts() -> None:
         sys.exit("the secret did not arrive")
 
 
+def wait_for_the_word(name: str) -> None:
+    """A load that mutates once it is told to; stopped before, it says that the target is as it was."""
+
+    def stop(*_: object) -> None:
+        held = receipt(143, "DPONE_INTERRUPTED", "retry_before_target_mutation", TargetState.NOT_MUTATED)
+        TERMINATION_FILE.write_bytes(termination_message("DPONE_INTERRUPTED: stopped", held))
+        (SHARED / f"{name}.stopped").touch()
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, stop)
+    (SHARED / f"{name}.waiting").touch()
+    while not (SHARED / f"{name}.go").exists():
+        time.sleep(0.05)
+    with (SHARED / f"{name}.mutations").open("a") as file:
+        file.write(os.environ["DPONE_TRY_NUMBER"] + "\n")
+    leave(receipt().encode())
+
+
 def end_badly(scenario: str) -> None:
     """Never returns in time: waits to be stopped, or kills itself."""
     match scenario:
@@ -104,6 +129,8 @@ def behave(scenario: str) -> int:
     first_try = os.environ["DPONE_TRY_NUMBER"] == "1"
     failing = {"exit_code": 1, "error": "DPONE_QUALITY_GATES_FAILED"}
     match scenario:
+        case _ if scenario.startswith("worker_"):
+            wait_for_the_word(scenario)
         case "no_receipt" | "exit_0_no_receipt":
             return 0
         case "exit_2_no_receipt":

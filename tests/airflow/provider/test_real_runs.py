@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,7 @@ def test_only_receipts_verdicts_and_small_marks_enter_xcom(runs: Runs) -> None:
             assert len(json.dumps(task["xcom"])) < 8192
 
 
+@pytest.mark.skipif(version("apache-airflow").startswith("2."), reason="Airflow 2 makes links in its web server")
 def test_the_link_leads_to_the_evidence(runs: Runs) -> None:
     assert (
         runs.task("ok")["xcom"]["_link_LoadReportLink"]
