@@ -153,7 +153,7 @@ class NativeStagedCoordinator:
         context, cancellation = self.context, self.context.environment.cancellation
         context.environment.progress.phase("finalize")
         refreshes = context.plan.target.strategy is StrategyMode.FULL_REFRESH and whole is not None
-        batches = [(staged, whole)] if refreshes else [((each,), each.handle) for each in staged]
+        batches = [(staged, whole)] if refreshes else range_batches(staged)
         finalized: list[FinalizeResult] = []
         for number, (batch, handle) in enumerate(batches, 1):
             assert handle is not None  # a full refresh is assembled, a range has its own
@@ -241,6 +241,14 @@ class NativeStagedCoordinator:
                 raise EvidenceWriteError(
                     "staging of this committed load could not be removed", code="staged_cleanup_failed"
                 ) from error
+
+
+def range_batches(staged: tuple[StagedRange, ...]) -> list[tuple[tuple[StagedRange, ...], StagedHandle]]:
+    """Each range with rows is published by itself; those without go with the first one, for they publish nothing."""
+    filled = [each for each in staged if each.handle.staged_rows]
+    first = filled[0] if filled else staged[0]
+    empty = tuple(each for each in staged if not each.handle.staged_rows and each is not first)
+    return [((*empty, first), first.handle), *(((each,), each.handle) for each in filled[1:])]
 
 
 def _quietly(move: Callable[[str], None], error: BaseException) -> None:

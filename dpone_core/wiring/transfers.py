@@ -105,8 +105,8 @@ def reconcile_transfer(
 
 
 def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: UnresolvedBatch) -> SinkSays:
-    """Asked by the very identity the batch was published under."""
-    if sink.publications is None or batch.load_id is None:
+    """Asked by the very identity the batch was published under. A batch without rows leaves no mark anywhere."""
+    if sink.publications is None or batch.load_id is None or not batch.rows:
         return SinkSays.CANNOT_SAY
     target = operation.plan.target
     request = StageRequest(

@@ -1,0 +1,157 @@
+"""Like `tests.faults.bench`, for native transfers: one process per run, forked from a parent that opened nothing.
+
+Reads one JSON task per line and answers with the exit status of the forked process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_sqlite.dbapi  # noqa: F401 - imported before the forks, like the next ones
+import duckdb
+import sqlglot  # noqa: F401
+
+from dpone_core.api import RunExecution, RunOptions, prepare_run
+from dpone_core.cli.run import learn
+from dpone_core.cli.step import StepFacts, write_receipt
+from dpone_core.evidence.outcome import failure_facts
+from dpone_core.evidence.redaction import Redactor
+from dpone_core.invocation import RunArguments, resolve_invocation
+from dpone_core.loading.context import LoadEnvironment
+from dpone_core.manifest.resolve import load_manifest
+from dpone_core.state.evidence_files import LocalEvidenceFiles
+from dpone_core.wiring.process import SignalCancellation, SilentProgress, SystemClock
+from dpone_core.wiring.runs import ProcessRun, RetryPolicy, session_opener
+from tests.faults.bench import connections
+from tests.faults.injection import Fault, FaultKind, Moments, When
+from tests.faults.native_injection import watched_native_files, watched_native_sessions
+
+_CHECKPOINTS = (
+    "SELECT run_id, partition_index, status, rows_exported, record_json FROM etl_state.__dpone__transfer_checkpoints"
+)
+_CURSOR = "SELECT cursor_value FROM etl_state.__dpone__cursor_state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenTransfer:
+    """Read without dpone. `partitions`: status, rows and guard phase of each partition, by run id, in plan order."""
+
+    ids: list[int]
+    leftovers: list[str]
+    cursor: str | None
+    partitions: dict[str, list[tuple[str, int | None, str | None]]]
+
+
+def run(root: Path, sink: str, run_id: str, moments: Moments) -> int:
+    """What `dpone run --run-id ... --format json --receipt-path ...` does, over watched ports."""
+    variables = {**connections(root, sink), "DPONE_EVIDENCE_DIR": str(root / "evidence")}
+    clock, redactor, cancellation, facts = SystemClock(), Redactor(), SignalCancellation(), StepFacts()
+    started_at, error = clock.utc_now(), None
+    try:
+        with cancellation.installed():
+            invocation = resolve_invocation(RunArguments(run_id=run_id), variables, "unused")
+            manifest = load_manifest(root / "m.yaml", project_root=root)
+            (prepared,) = prepare_run(manifest, RunOptions(), invocation, variables, redactor)
+            files = watched_native_files(LocalEvidenceFiles(root=root / "evidence"), moments)
+            process = ProcessRun(
+                prepared=prepared,
+                invocation=invocation,
+                environment=LoadEnvironment(
+                    clock=clock, progress=SilentProgress(), cancellation=cancellation, evidence=files
+                ),
+                retry=RetryPolicy(),
+                redactor=redactor,
+                selector=None,
+            )
+            outcome = process.over(watched_native_sessions(session_opener(prepared), moments))
+            learn(
+                facts,
+                RunExecution(report=outcome.report, outcomes=(outcome,), invocation=invocation, refusal=None),
+                None,
+            )
+            (root / f"{run_id}.stdout").write_text(json.dumps(outcome.report.as_json()), encoding="utf-8")
+            exit_code = outcome.report.exit_code
+    except BaseException as caught:
+        error = caught
+        exit_code = failure_facts(caught).exit_code
+    write_receipt(str(root / f"{run_id}.receipt"), facts, exit_code, error, (started_at, clock.utc_now()))
+    (root / f"{run_id}.calls").write_text("\n".join(moments.lines), encoding="utf-8")
+    return exit_code
+
+
+def seen(root: Path, sink: str) -> SeenTransfer:
+    if sink == "duckdb":
+        connection = duckdb.connect(str(root / "dwh.duckdb"))
+        try:
+            names = "SELECT table_name FROM information_schema.tables"
+            tables = {row[0] for row in connection.execute(names).fetchall()}
+            return _seen(lambda sql: connection.execute(sql).fetchall(), tables)
+        finally:
+            connection.close()
+    import clickhouse_connect
+
+    client = clickhouse_connect.get_client(interface="chdb", path=str(root / "house"))
+    try:
+        tables = {row[0] for row in client.query("SELECT name FROM system.tables").result_rows}
+        return _seen(lambda sql: client.query(f"{sql} FINAL" if "etl_state" in sql else sql).result_rows, tables)
+    finally:
+        client.close()
+
+
+def _seen(rows: Any, tables: set[str]) -> SeenTransfer:
+    partitions: dict[str, list[tuple[str, int | None, str | None]]] = {}
+    for run_id, _, status, exported, record in sorted(rows(_CHECKPOINTS), key=lambda row: (row[0], row[1])):
+        guard = json.loads(record)["diagnostics"].get("target_commit_guard")
+        partitions.setdefault(run_id, []).append((status, exported, guard and guard["phase"]))
+    cursors = rows(_CURSOR) if "__dpone__cursor_state" in tables else []
+    prefixes = ("__dpone__stg", "__dpone__shadow", "__dpone__scratch")
+    return SeenTransfer(
+        ids=sorted(row[0] for row in rows("SELECT id FROM raw.orders")),
+        leftovers=sorted(name for name in tables if name.startswith(prefixes)),
+        cursor=cursors[0][0] if cursors else None,
+        partitions=partitions,
+    )
+
+
+def work(task: dict[str, Any]) -> int:
+    """`fault` given: a run that meets it. Without run id: only look. Otherwise: run, then look."""
+    root, sink, fault = Path(task["root"]), task["sink"], task.get("fault")
+    os.chdir(root)
+    status = 0
+    if task.get("run_id") is not None:
+        moments = Moments(
+            None if fault is None else Fault(**{**fault, "when": When(fault["when"]), "kind": FaultKind(fault["kind"])})
+        )
+        status = run(root, sink, task["run_id"], moments)
+    if fault is None:
+        (root / "seen.json").write_text(json.dumps(asdict(seen(root, sink))), encoding="utf-8")
+    return status
+
+
+def main() -> None:
+    for line in sys.stdin:
+        task = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            status = 99
+            try:
+                with open(Path(task["root"]) / "stderr", "ab") as stderr:
+                    os.dup2(stderr.fileno(), 2)
+                    os.dup2(stderr.fileno(), 1)
+                status = work(task)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()
