@@ -24,7 +24,7 @@ from dpone_core.errors import ConnectorError, ETLExecutionError
 from . import child_main
 
 DIED: Final = "source_reader_died"
-_SECRET_PREFIXES: Final = ("DPONE_CONN", "AIRFLOW_CONN_")
+_SECRET_PREFIXES: Final = ("DPONE_CONN_", "AIRFLOW_CONN_")
 _WAIT_SECONDS: Final = 5.0
 
 

@@ -34,6 +34,22 @@ def cursor_column(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], 
     return column
 
 
+def range_key(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], engine: str) -> Column:
+    """The column of a key range; ConnectorError `partition_key_unsupported` for a kind the engine cannot order."""
+    column = schema.find(name)
+    if column is None:
+        raise ConnectorError(
+            f"the partitioning column {name!r} is not a column of the source", code="source_object_not_found"
+        )
+    if column.type.kind not in kinds:
+        raise ConnectorError(
+            f"{engine} cannot split {column.type} into ranges",
+            code="partition_key_unsupported",
+            fix="choose an integer, decimal, date or timestamp column",
+        )
+    return column
+
+
 def window_bound(column: Column, text: str) -> str:
     """`text` if it is a value of the cursor's own kind; ConnectorError `cursor_value_invalid` otherwise."""
     try:

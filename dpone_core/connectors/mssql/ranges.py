@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from dpone_core.errors import ConnectorError
+from dpone_core.connectors._sql.extract import range_key
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.ports.source import ExtractRequest
@@ -30,7 +30,7 @@ class MssqlRanges:
         yield None
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
-        key = _key(schema, column)
+        key = range_key(schema, column, CURSOR_KINDS, "SQL Server")
         chosen = selection(request, schema)
         name = quoted_name(key.name)
         counted = f"SELECT COUNT_BIG(*) AS n, MIN({name}) AS low, MAX({name}) AS high {chosen.text}"
@@ -42,23 +42,10 @@ class MssqlRanges:
     def open_range(
         self, request: ExtractRequest, schema: TableSchema, column: str, bounds: KeyRange, snapshot: str | None
     ) -> MssqlStream:
-        chosen = selection(request, schema, also=_conditions(_key(schema, column), bounds))
+        chosen = selection(
+            request, schema, also=_conditions(range_key(schema, column, CURSOR_KINDS, "SQL Server"), bounds)
+        )
         return self._source.stream_of(request, chosen, schema)
-
-
-def _key(schema: TableSchema, column: str) -> Column:
-    key = schema.find(column)
-    if key is None:
-        raise ConnectorError(
-            f"the partitioning column {column!r} is not a column of the source", code="source_object_not_found"
-        )
-    if key.type.kind not in CURSOR_KINDS:
-        raise ConnectorError(
-            f"SQL Server cannot split {key.type} into ranges",
-            code="partition_key_unsupported",
-            fix="choose an integer, decimal, date or timestamp column",
-        )
-    return key
 
 
 def _conditions(key: Column, bounds: KeyRange) -> tuple[Condition, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from dpone_core.errors import ConnectorError
+from dpone_core.connectors._sql.extract import range_key
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.ports.source import ExtractRequest
@@ -33,7 +33,7 @@ class MySqlRanges:
         yield None
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
-        key = _key(schema, column)
+        key = range_key(schema, column, KEY_KINDS, "MySQL")
         ordered = comparable(key)
         chosen = selection(request, schema, self._database)
         row = self._session.rows(f"SELECT COUNT(*), MIN({ordered}), MAX({ordered}) {chosen}")[0]
@@ -43,23 +43,10 @@ class MySqlRanges:
     def open_range(
         self, request: ExtractRequest, schema: TableSchema, column: str, bounds: KeyRange, snapshot: str | None
     ) -> MySqlStream:
-        chosen = selection(request, schema, self._database, also=_conditions(_key(schema, column), bounds))
+        chosen = selection(
+            request, schema, self._database, also=_conditions(range_key(schema, column, KEY_KINDS, "MySQL"), bounds)
+        )
         return stream_of(self._session.address, chosen, schema)
-
-
-def _key(schema: TableSchema, column: str) -> Column:
-    key = schema.find(column)
-    if key is None:
-        raise ConnectorError(
-            f"the partitioning column {column!r} is not a column of the source", code="source_object_not_found"
-        )
-    if key.type.kind not in KEY_KINDS:
-        raise ConnectorError(
-            f"MySQL cannot split {key.type} into ranges",
-            code="partition_key_unsupported",
-            fix="choose an integer, decimal, date, timestamp or text column",
-        )
-    return key
 
 
 def _conditions(key: Column, bounds: KeyRange) -> tuple[str, ...]:
