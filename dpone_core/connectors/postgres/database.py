@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from dpone_core.connectors._sql.text import literal_ansi
 from dpone_core.errors import ETLExecutionError
 from dpone_core.model.connection import Connection
 
@@ -19,6 +20,7 @@ from .errors import Side, connect_error, server_error
 Row = tuple[Any, ...]
 T = TypeVar("T")
 _CANCEL_SECONDS: Final = 5.0
+BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Database:
@@ -76,14 +78,19 @@ class Database:
             raise self.error(error, "PostgreSQL did not answer a query") from error
 
     @contextmanager
-    def snapshot(self, settings: Sequence[str] = ()) -> Iterator[psycopg.RawCursor[Row]]:
-        """One REPEATABLE READ READ ONLY transaction; `settings` become dpone.p0, dpone.p1, ... within it."""
+    def snapshot(self, settings: Sequence[str] = (), exported: str | None = None) -> Iterator[psycopg.RawCursor[Row]]:
+        """One REPEATABLE READ READ ONLY transaction; `settings` become dpone.p0, dpone.p1, ... within it.
+
+        `exported` names the snapshot of another session, that this one shares.
+        """
         self.rows("SELECT 1")
         connection = self.connection()
         try:
             cursor = psycopg.RawCursor(connection)
-            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute(BEGIN_SNAPSHOT.encode())
             try:
+                if exported is not None:
+                    cursor.execute(shared_snapshot(exported).encode())
                 for ordinal, value in enumerate(settings):
                     cursor.execute(b"SELECT set_config($1, $2, true)", (f"dpone.p{ordinal}", value))
                 yield cursor
@@ -128,6 +135,11 @@ class Database:
             for connection in self._opened:
                 abandoned(connection)
             self._opened.clear()
+
+
+def shared_snapshot(exported: str) -> str:
+    """The statement that takes a snapshot another session has exported; it must be the first of its transaction."""
+    return f"SET TRANSACTION SNAPSHOT {literal_ansi(exported)}"
 
 
 def abandoned(connection: psycopg.Connection) -> None:

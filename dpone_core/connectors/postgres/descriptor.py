@@ -16,7 +16,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="postgres",
     uri_schemes=("postgresql", "postgres"),
     libraries=("pyarrow", "adbc_driver_postgresql", "psycopg"),
-    source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True),
+    source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True, key_ranges=True),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,
         finalisers=(
@@ -58,5 +58,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         identifier_limit_bytes=63,
         memory_limit_bytes=None,
         default_schema="public",
+        key_ranges=True,
     ),
 )

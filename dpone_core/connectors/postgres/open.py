@@ -14,6 +14,8 @@ from .database import Database
 from .errors import SINK, SOURCE
 from .probe import PostgresMetricProbe
 from .publications import PostgresPublications
+from .range_staging import PostgresRangeStaging
+from .ranges import PostgresRanges
 from .reader import PostgresSource
 from .sink_probe import PostgresSinkProbe
 from .staged_rows import PostgresStagedRows
@@ -35,6 +37,7 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
             source=source,
             metrics=PostgresMetricProbe(database=database, source=source),
             statements=PostgresStatements(database),
+            ranges=PostgresRanges(database, source),
         )
 
 
@@ -58,4 +61,5 @@ def ports_of(database: Database, *, lock_timeout_seconds: float) -> SinkPorts:
         statements=PostgresStatements(database),
         staged_rows=PostgresStagedRows(database),
         publications=PostgresPublications(database, lock_timeout_seconds=lock_timeout_seconds),
+        ranges=PostgresRangeStaging(database),
     )

@@ -23,7 +23,7 @@ from .catalog import qualified
 from .reading import is_plain_text
 from .script import split_statements
 
-_CURSOR_TYPES: Final = {
+CURSOR_TYPES: Final = {
     ColumnKind.INT16: "int8",
     ColumnKind.INT32: "int8",
     ColumnKind.INT64: "int8",
@@ -43,6 +43,15 @@ class Selection:
 
     text: str
     settings: tuple[str, ...] = field(default=(), repr=False)
+    has_conditions: bool = False
+
+    def narrowed(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
+        """Rows that also meet `conditions`; `settings` are all values, those of this selection first."""
+        if not conditions:
+            return self
+        joint = "AND" if self.has_conditions else "WHERE"
+        text = f"{self.text} {joint} {' AND '.join(conditions)}"
+        return Selection(text=text, settings=settings, has_conditions=True)
 
 
 def numbered(request: ExtractRequest) -> str:
@@ -54,17 +63,17 @@ def numbered(request: ExtractRequest) -> str:
 def selection(request: ExtractRequest, schema: TableSchema, parameter_types: Sequence[str]) -> Selection:
     """`parameter_types` are PostgreSQL's types of the query's tokens, in order; empty for a table."""
     base = _relation(request, parameter_types)
+    whole = Selection(text=f"FROM {base.text} AS {SOURCE_NAME}", settings=base.settings)
     if request.window is None:
-        return Selection(text=f"FROM {base.text} AS {SOURCE_NAME}", settings=base.settings)
+        return whole
     column = cursor_column(schema, request.window.column)
     settings = list(base.settings)
     conditions = _conditions(request.window, column, settings)
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return Selection(text=f"FROM {base.text} AS {SOURCE_NAME}{where}", settings=tuple(settings))
+    return whole.narrowed(conditions, tuple(settings))
 
 
 def cursor_column(schema: TableSchema, name: str) -> Column:
-    column = extract.cursor_column(schema, name, frozenset(_CURSOR_TYPES), "PostgreSQL")
+    column = extract.cursor_column(schema, name, frozenset(CURSOR_TYPES), "PostgreSQL")
     if column.type.kind is ColumnKind.STRING and not is_plain_text(column):
         raise ConnectorError(f"{column.type.native} cannot be a cursor on PostgreSQL", code="source_column_unsupported")
     return column
@@ -79,7 +88,7 @@ def only_statement(text: str) -> str:
 
 
 def cursor_text(column: Column, text: str) -> str:
-    """The greatest value as PostgreSQL prints it, in the form of `CursorWindow`; raises for one that has none."""
+    """A value as PostgreSQL prints it, in the form of `CursorWindow`; raises for one that has none."""
     try:
         found = (
             datetime.fromisoformat(text).isoformat(timespec="microseconds") if column.type.kind in _MOMENTS else text
@@ -87,7 +96,7 @@ def cursor_text(column: Column, text: str) -> str:
         return extract.window_bound(column, found)
     except (ValueError, ConnectorError) as error:
         raise ConnectorError(
-            f"column {column.name!r}: its greatest value is not a {column.type} that can be saved as a cursor",
+            f"column {column.name!r}: its least or greatest value is no {column.type} that can be saved",
             code="source_value_out_of_range",
             fix="correct the row, or cast the column in a query",
         ) from error
@@ -103,7 +112,7 @@ def _relation(request: ExtractRequest, parameter_types: Sequence[str]) -> Select
     if request.table is not None:
         return Selection(text=qualified(request.table))
     bound = bind_tokens(
-        _query(request), request.token_values, lambda ordinal: _setting(ordinal, _typed(parameter_types, ordinal))
+        _query(request), request.token_values, lambda ordinal: setting(ordinal, _typed(parameter_types, ordinal))
     )
     return Selection(text=f"(\n{only_statement(bound.text)}\n)", settings=bound.parameters)
 
@@ -112,7 +121,7 @@ def _typed(parameter_types: Sequence[str], ordinal: int) -> str:
     return parameter_types[ordinal] if ordinal < len(parameter_types) else "text"
 
 
-def _setting(ordinal: int, type_name: str) -> str:
+def setting(ordinal: int, type_name: str) -> str:
     return f"current_setting('dpone.p{ordinal}')::{type_name}"
 
 
@@ -123,6 +132,6 @@ def _conditions(window: CursorWindow, column: Column, settings: list[str]) -> li
             continue
         settings.append(extract.window_bound(column, bound))
         conditions.append(
-            f"{quote_ansi(column.name)} {operator} {_setting(len(settings) - 1, _CURSOR_TYPES[column.type.kind])}"
+            f"{quote_ansi(column.name)} {operator} {setting(len(settings) - 1, CURSOR_TYPES[column.type.kind])}"
         )
     return conditions

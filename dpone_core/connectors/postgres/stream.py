@@ -20,7 +20,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
 from .catalog import estimated_rows
-from .database import Database
+from .database import BEGIN_SNAPSHOT, Database, shared_snapshot
 from .errors import connect_error, server_error, sqlstate_of
 from .reading import decoded, misfit_condition, reading_expression
 from .selection import Selection
@@ -28,7 +28,6 @@ from .selection import Selection
 BATCH_BYTES: Final = 4 * 1024 * 1024
 _BATCH_SIZE: Final = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY: Final = "adbc.postgresql.use_copy"
-_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
 _SAVEPOINT: Final = "SAVEPOINT dpone_read"
 _STOPPED: Final = "PostgreSQL stopped the query of the source"
@@ -45,12 +44,14 @@ class PostgresStream:
         *,
         code: str = _OUT_OF_RANGE,
         whole_table: TableName | None = None,
+        snapshot: str | None = None,
     ) -> None:
         self.schema = schema
         self._database = database
         self._chosen = chosen
         self._code = code
         self._whole_table = whole_table
+        self._snapshot = snapshot
         self._cast = StrictCast(schema, code=code)
         self._closed = False
         self._checks_text = False
@@ -92,7 +93,8 @@ class PostgresStream:
 
     def _begin(self, connection: adbc.Connection) -> None:
         """The savepoint comes after the first query, which takes the snapshot that a look back needs."""
-        for statement in (*self._database.settings, _BEGIN):
+        shared = () if self._snapshot is None else (shared_snapshot(self._snapshot),)
+        for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared):
             _rows(connection, statement)
         ((encoding,),) = _rows(connection, "SELECT current_setting('server_encoding')")
         self._checks_text = encoding == "SQL_ASCII"
