@@ -17,6 +17,7 @@ help: ## list the targets
 install: $(STAMP) ## create .venv with the pinned requirements
 
 $(STAMP): requirements/dev.txt pyproject.toml
+	@echo "installing the pinned requirements into $(VENV): once, for a few minutes"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/dev.txt

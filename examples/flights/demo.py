@@ -27,6 +27,7 @@ def main() -> int:
         print(f"   {table:9} {count:>8,} rows")
 
     say("2. Check, plan and run by the CLI", "the manifests as they lie in examples/flights")
+    print(f"   with DPONE_EVIDENCE_DIR={PLACE.evidence.relative_to(ROOT)}")
     dpone("check", "flights.yaml", "dimensions.yaml")
     plan = json.loads(PLACE.dpone("plan", "flights.yaml", "--format", "json"))
     target = plan["targets"][0]
@@ -83,7 +84,7 @@ def report(results: list[Mapping[str, object]]) -> int:
         for task, state in dict(result["tasks"]).items():  # type: ignore[call-overload]
             print(f"     {task:44} {state}")
         for gate, verdict in dict(result["verdicts"]).items():  # type: ignore[call-overload]
-            print(f"     {gate}: {'passed' if (verdict or {}).get('passed') else 'FAILED'}")
+            print(f"     verdict of {gate}: {'passed' if (verdict or {}).get('passed') else 'FAILED'}")
     print("   Rows in the warehouse, as the last evidence of each process states them:")
     for process in ("flights", *DIMENSIONS):
         evidence = json.loads(PLACE.dpone("report", "--process", process, "--format", "json"))
