@@ -9,15 +9,19 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpone_core.connectors.sqlite.open import open_source
 from dpone_core.connectors.sqlite.statements import split_script
+from dpone_core.connectors.sqlite.types import reading_expression
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
-from dpone_core.model.table_schema import ColumnKind
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.ports.statements import StatementScript
@@ -73,6 +77,27 @@ def read(ports: SourcePorts, request: ExtractRequest = T) -> list[dict[str, obje
 def test_a_declared_type_is_read_exactly(opened: Opened, declared: str, stored: str, wanted: object) -> None:
     ports = opened(f"CREATE TABLE t (v {declared})", f"INSERT INTO t VALUES ({stored}), (NULL)")
     assert read(ports) == [{"v": wanted}, {"v": None}]
+
+
+@given(st.integers(min_value=-(10**15) + 1, max_value=10**15 - 1), st.integers(min_value=0, max_value=6))
+@settings(max_examples=200, deadline=None)
+def test_fifteen_digits_survive_the_double_that_sqlite_keeps(digits: int, scale: int) -> None:
+    wanted = Decimal(digits).scaleb(-scale)
+    column = Column(name="v", type=ColumnType(kind=ColumnKind.DECIMAL, precision=18, scale=scale))
+    with adbc.connect(":memory:") as database, database.cursor() as cursor:
+        cursor.execute("CREATE TABLE t (v DECIMAL(18,6))")
+        cursor.execute("INSERT INTO t VALUES (?)", [str(wanted)])
+        cursor.execute(f"SELECT {reading_expression(column, 'v')} FROM t")
+        row = cursor.fetchone()
+    assert row is not None and Decimal(row[0]) == wanted
+
+
+@pytest.mark.parametrize("stored", ["0.12345", "12345678901.56789", "9007199254740993.25"])
+def test_a_double_that_is_no_decimal_of_the_declared_scale_is_refused(opened: Opened, stored: str) -> None:
+    ports = opened("CREATE TABLE t (v DECIMAL(18,4))", f"INSERT INTO t VALUES ({stored})")
+    with pytest.raises(ConnectorError, match="'v'") as caught:
+        read(ports)
+    assert caught.value.code == "source_value_out_of_range"
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,21 @@ def reading_expression(column: Column, quoted: str) -> str:
     """Reads the value as its storage class, or stops the query. No IN lists: they cost a b-tree probe per value."""
     match column.type.kind:
         case ColumnKind.DECIMAL:
-            return f"CASE typeof({quoted}) WHEN 'blob' THEN {_STOP} ELSE CAST({quoted} AS TEXT) END"
+            return _decimal_text(column.type.scale or 0, quoted)
         case ColumnKind.BOOLEAN:
             return f"CASE WHEN {misfit_condition(column, quoted)} THEN {_STOP} ELSE {quoted} END"
         case kind:
             fits = f"WHEN '{_STORAGE_CLASS[kind]}' THEN {quoted} WHEN 'null' THEN NULL"
             return f"CASE typeof({quoted}) {fits} ELSE {_STOP} END"
+
+
+def _decimal_text(scale: int, quoted: str) -> str:
+    """SQLite keeps most decimals as doubles. Fifteen digits survive that, but the engine prints more from some size
+    on; there the decimal of the declared scale is taken, if it is this very double."""
+    plain, rounded = f"CAST({quoted} AS TEXT)", f"printf('%.{scale}f', {quoted})"
+    printed_long = f"abs({quoted}) >= 1e{13 - scale} AND abs({quoted}) < 1e{15 - scale}"
+    real = f"CASE WHEN {printed_long} AND CAST({rounded} AS REAL) = {quoted} THEN {rounded} ELSE {plain} END"
+    return f"CASE typeof({quoted}) WHEN 'blob' THEN {_STOP} WHEN 'real' THEN {real} ELSE {plain} END"
 
 
 def misfit_condition(column: Column, quoted: str) -> str:
