@@ -114,7 +114,7 @@ def _seen_in_duckdb(root: Path) -> Seen:
         return _seen(
             connection.execute("SELECT id FROM raw.orders").fetchall(),
             [name for name in names if name.startswith(("__dpone__stg", "__dpone__shadow", "__dpone__scratch"))],
-            connection.execute(_CURSOR).fetchall(),
+            connection.execute(_CURSOR).fetchall() if "__dpone__cursor_state" in names else [],
             connection.execute(_LOADS).fetchall(),
         )
     finally:
@@ -126,11 +126,12 @@ def _seen_in_clickhouse(root: Path) -> Seen:
 
     client = clickhouse_connect.get_client(interface="chdb", path=str(root / "house"))
     try:
+        stateful = client.query("EXISTS TABLE etl_state.__dpone__cursor_state").result_rows[0][0]
         like = "(name LIKE '\\_\\_dpone\\_\\_stg%' OR name LIKE '\\_\\_dpone\\_\\_s_a%')"
         return _seen(
             client.query("SELECT id FROM raw.orders").result_rows,
             [row[0] for row in client.query(f"SELECT name FROM system.tables WHERE {like}").result_rows],
-            client.query(f"{_CURSOR} FINAL").result_rows,
+            client.query(f"{_CURSOR} FINAL").result_rows if stateful else [],
             client.query(f"{_LOADS} FINAL").result_rows,
         )
     finally:

@@ -176,8 +176,7 @@ def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadS
         return None if port is None else kind(port, name, moments)
 
     audit, cursor, lease, intents = sessions.audit, sessions.cursor, sessions.lease, sessions.intents
-    assert audit is not None and isinstance(cursor, CursorStore) and isinstance(lease, LeaseStore)
-    assert isinstance(intents, IntentStore)
+    assert audit is not None and isinstance(lease, LeaseStore)
     return LoadSessions(
         source=replace(
             source,
@@ -194,7 +193,7 @@ def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadS
             control=control,
         ),
         audit=replace(audit, control=control),
-        cursor=replace(cursor, control=control),
-        intents=replace(intents, control=control),
+        cursor=replace(cursor, control=control) if isinstance(cursor, CursorStore) else None,
+        intents=replace(intents, control=control) if isinstance(intents, IntentStore) else None,
         lease=replace(lease, control=control, exclusive_process=lease.exclusive_process and not is_server),
     )

@@ -1,7 +1,8 @@
 """The fault matrix: every step of a load, every way it can go wrong there, and what must be true afterwards.
 
 Rows 1 and 2 stand in the target when the fault happens, rows 3 and 4 are this load's. An incremental append with a
-cursor is the hardest case: repeating it shows, and a cursor that moved too far loses rows.
+cursor is the hardest case: repeating it shows, and a cursor that moved too far loses rows. A merge and a partition
+replacement read rows 1 to 3 first, may be repeated, and must say as truthfully what they did.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.faults.injection import FaultKind, When
-from tests.spec.builders import append_flow, hook, hooks
+from tests.spec.builders import append_flow, flow, hook, hooks
 
 OLD: Final = [1, 2]
 FRESH: Final = [3, 4]
@@ -21,6 +22,24 @@ NEW: Final = OLD + FRESH
 OLD_CURSOR: Final = "30"
 NEW_CURSOR: Final = "50"
 BOTH: Final = (When.BEFORE, When.AFTER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A strategy: what target and cursor hold before and after the load that meets the fault; no cursor is None."""
+
+    old: list[int]
+    new: list[int]
+    old_cursor: str | None
+    new_cursor: str | None
+    repeatable: bool
+
+
+COURSES: Final = {
+    "append": Course(old=OLD, new=NEW, old_cursor=OLD_CURSOR, new_cursor=NEW_CURSOR, repeatable=False),
+    "merge": Course(old=[1, 2, 3], new=[1, 2, 3, 4, 5], old_cursor=OLD_CURSOR, new_cursor=NEW_CURSOR, repeatable=True),
+    "replace": Course(old=[1, 2, 3], new=[1, 2, 3, 4, 5], old_cursor=None, new_cursor=None, repeatable=True),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +123,15 @@ class Cell:
     step: Step
     when: When
     kind: FaultKind
+    strategy: str = "append"
 
     def __str__(self) -> str:
-        return f"{self.sink}-{self.step.name}-{self.when}-{self.kind}"
+        course = "" if self.strategy == "append" else f"{self.strategy}-"
+        return f"{self.sink}-{course}{self.step.name}-{self.when}-{self.kind}"
+
+    @property
+    def course(self) -> Course:
+        return COURSES[self.strategy]
 
     @property
     def fault(self) -> dict[str, object]:
@@ -148,24 +173,41 @@ class Cell:
         return here > index or (here == index and self.when is When.AFTER)
 
 
-def cells(sink: str) -> Iterator[Cell]:
-    for step in LEGACY if sink == "files" else STAGED:
+def steps_of(sink: str, strategy: str = "append") -> tuple[Step, ...]:
+    """Only an append says beforehand what it is about to commit; only a load with a cursor reads and saves one."""
+    steps = LEGACY if sink == "files" else STAGED
+    absent = () if not COURSES[strategy].repeatable else ("commit_intents",)
+    absent += () if COURSES[strategy].new_cursor else ("cursor_state",)
+    return tuple(step for step in steps if not step.call.startswith(absent)) if absent else steps
+
+
+def cells(sink: str, strategy: str = "append") -> Iterator[Cell]:
+    for step in steps_of(sink, strategy):
         for when in step.whens:
             for kind in FaultKind:
-                yield Cell(sink=sink, step=step, when=when, kind=kind)
+                yield Cell(sink=sink, step=step, when=when, kind=kind, strategy=strategy)
 
 
-def manifest(sink: str) -> dict[str, object]:
+def manifest(sink: str, strategy: str = "append") -> dict[str, object]:
     capture = {"source": True, "staged": sink != "files", "target": True}
     both = hooks(pre=[hook("open", "INSERT INTO log VALUES (1)")], post=[hook("close", "INSERT INTO log VALUES (2)")])
-    return append_flow(
-        sink__type=sink,
-        source__options={**both, "incremental": {"cursor_column": "updated_at"}},
-        quality={
+    changes: dict[str, object] = {
+        "sink__type": sink,
+        "source__options": {**both, "incremental": {"cursor_column": "updated_at"}},
+        "quality": {
             "gates": [{"type": "row_count_reconciliation"}],
             "acceptance": {"enabled": True, "mode": "required", "capture": capture},
         },
-    )
+    }
+    match strategy:
+        case "merge":
+            return append_flow(**changes, sink__strategy={"mode": "incremental_merge", "unique_key": ["id"]})
+        case "replace":
+            design = {"physical_design": {"partition_by": {"column": "updated_at"}}}
+            mode = {"sink__strategy": {"mode": "partition_replace"}, "sink__options": design}
+            return flow(**{**changes, "source__options": both}, **mode)
+        case _:
+            return append_flow(**changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +241,10 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 def violations(cell: Cell, left: Left, run_id: str) -> Iterator[str]:
     """Everything a run that met this fault says or left behind that is not true, or is too much."""
-    if left.ids != (NEW if cell.committed else OLD):
+    course = cell.course
+    if left.ids != (course.new if cell.committed else course.old):
         yield f"the target holds {left.ids}"
-    if left.cursor != (NEW_CURSOR if cell.advanced else OLD_CURSOR):
+    if left.cursor != (course.new_cursor if cell.advanced else course.old_cursor):
         yield f"the cursor is {left.cursor}"
     if "committed" in left.loads.get(run_id, []) and not cell.committed:
         yield "the audit says committed"
@@ -257,22 +300,26 @@ def _untrue(cell: Cell, said: dict[str, Any]) -> Iterator[str]:
         yield "failure_boundary pre_commit after the commit"
     if said["failure_boundary"] == "post_commit" and said["target_state"] == "not_mutated":
         yield "failure_boundary post_commit without a commit"
+    if said["retry_classification"] == "retry_before_target_mutation" and said["target_state"] != "not_mutated":
+        yield "a retry is called safe"
+    if cell.course.new_cursor is None:
+        if said["source_state"] not in ("not_applicable", "not_advanced"):
+            yield f"source_state {said['source_state']} without a cursor"
+        return
     if said["source_state"] != ("advanced" if cell.advanced else "not_advanced") and cell.step.name != "state":
         yield f"source_state {said['source_state']}"
     if said["source_state"] == "not_advanced" and cell.advanced:
         yield "source_state not_advanced with a cursor"
     if said["source_state"] == "advanced" and not cell.advanced:
         yield "source_state advanced without a cursor"
-    if said["retry_classification"] == "retry_before_target_mutation" and said["target_state"] != "not_mutated":
-        yield "a retry is called safe"
 
 
 def violations_of_next(cell: Cell, left: Left, again: Left) -> Iterator[str]:
     """What the next run of the same manifest must do: succeed, name what it found, and load what is missing once.
 
-    A load that is in the target behind an old cursor is not repeated: that is refused until a person has decided.
+    An append that is in the target behind an old cursor is not repeated: that is refused until a person has decided.
     """
-    if cell.committed and not cell.advanced:
+    if cell.committed and not cell.advanced and not cell.course.repeatable:
         yield from _refused_as_committed(left, again)
         return
     if again.exit_code != 0 or again.report is None or not again.report["passed"]:
@@ -281,9 +328,9 @@ def violations_of_next(cell: Cell, left: Left, again: Left) -> Iterator[str]:
     warnings = [text for text in again.report["result"]["details"]["warnings"] if "leftovers" in text]
     if bool(warnings) != bool(left.leftovers) or any(name not in warnings[0] for name in left.leftovers):
         yield f"leftovers {left.leftovers} are reported as {warnings}"
-    if again.ids != NEW:
+    if again.ids != cell.course.new:
         yield f"after the next run the target holds {again.ids}"
-    if again.cursor != NEW_CURSOR:
+    if again.cursor != cell.course.new_cursor:
         yield f"after the next run the cursor is {again.cursor}"
 
 
