@@ -73,6 +73,7 @@ class TestQueryInBulk(SourceConformance):
             yield source
 
 
+@pytest.mark.slow
 class TestTableByPyOdbc(SourceConformance):
     @pytest.fixture(scope="class")
     @classmethod

@@ -72,6 +72,7 @@ class TestQuery(SourceConformance):
             yield source
 
 
+@pytest.mark.slow
 class TestTableByPyMySql(SourceConformance):
     @pytest.fixture(scope="class")
     @classmethod

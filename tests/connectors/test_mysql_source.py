@@ -39,6 +39,7 @@ from tests.live.servers import scratch_mysql
 T = ExtractRequest(table=TableName(schema=None, name="t"))
 U64 = 2**64 - 1
 READERS = ("auto", "pymysql")
+EITHER = ("auto", pytest.param("pymysql", marks=pytest.mark.slow))
 
 VALUES: tuple[tuple[str, str, object], ...] = (
     ("TINYINT", "-128", -128),
@@ -193,7 +194,7 @@ def test_a_value_is_read_exactly(
     assert null is None
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", EITHER)
 @pytest.mark.parametrize(("declared", "literal"), REFUSED)
 def test_a_value_without_exact_form_is_refused_by_column(
     uri: str, server: Callable[..., None], reader: str, declared: str, literal: str
