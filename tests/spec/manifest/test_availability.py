@@ -22,7 +22,10 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
 
 
 ASKED = [
-    ("source.options.partitioning", {"source__options": {"partitioning": {"column": "id", "num_partitions": 2}}}),
+    (
+        "source.options.partitioning.airflow",
+        {"source__options": {"partitioning": {"column": "id", "num_partitions": 2, "airflow": "mapped"}}},
+    ),
     ("sink.type", {"sink__type": "mssql"}),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
