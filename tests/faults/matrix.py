@@ -140,7 +140,7 @@ class Cell:
     @property
     def committed(self) -> bool:
         """Whether the target holds this load's rows afterwards."""
-        if self.kind is FaultKind.SIGTERM and self.step.name == "finalize":
+        if self.kind is FaultKind.SIGTERM and self.step.name in ("lease looked at", "intent armed", "finalize"):
             return True  # the commit is near, so the termination waits until its record is durable
         return self._is_done("load end" if self.sink == "files" else "finalize")
 

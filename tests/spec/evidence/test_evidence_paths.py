@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.wiring.project import shown_evidence
 from tests.spec.builders import Project, flow
 
 
@@ -41,3 +42,9 @@ def test_a_relative_evidence_directory_is_printed_as_it_was_given(project: Proje
     finished = project.dpone("run", "m.yaml", "--run-id", "r1", environment={"DPONE_EVIDENCE_DIR": given})
     assert finished.exit_code == 0 and f"evidence  {shown}r1-" in finished.stdout
     assert "somewhere-private" not in finished.stdout + finished.stderr
+
+
+def test_only_a_relative_directory_is_shown_in_clear() -> None:
+    assert shown_evidence({"DPONE_EVIDENCE_DIR": "/srv/x"}, "runs/a/run.json") == "$DPONE_EVIDENCE_DIR/runs/a/run.json"
+    assert shown_evidence({"DPONE_EVIDENCE_DIR": "x"}, "runs/a/run.json") == "x/runs/a/run.json"
+    assert shown_evidence({}, "runs/a/run.json") == ".dpone/runs/a/run.json"

@@ -107,24 +107,48 @@ def test_a_load_without_rows_announces_nothing(tmp_path: Path) -> None:
 def test_a_cursor_that_moved_during_the_load_does_not_settle_it(tmp_path: Path) -> None:
     """Somebody saved a cursor while this load committed; that is no decision about rows they never saw."""
 
-    def another_cursor() -> None:
-        config = first.planned().config
-        row = {
-            "state_key": state_key(config),
-            "process_name": config.process,
-            "cursor_column": "id",
-            "cursor_value": "2",
-            "run_id": "other",
-            "load_id": LOADS[2],
-            "updated_at": FixedClock().utc_now(),
-        }
-        MemoryControlTables(first.warehouse).upsert(cursor_table("etl_state"), (row,))
-
     first = append(tmp_path, 0)
-    first.journal = ActingJournal("file load.json", another_cursor)
+    first.journal = ActingJournal("file load.json", lambda: saves_a_cursor(first))
     first.__post_init__()
     assert code(first) == "cursor_state_moved"
     assert code(append(tmp_path, 1, first)) == "load_already_committed"
+
+
+def test_an_operator_who_saved_a_cursor_has_decided(tmp_path: Path) -> None:
+    first = append(tmp_path, 0).fails("file load.json")
+    first.ran()
+    second = append(tmp_path, 1, first)
+    saves_a_cursor(second)
+    assert second.ran().outcome.passed
+    assert "earlier_load_examined" not in steps(second)
+
+
+def test_a_load_that_died_before_it_published_is_loaded_by_the_next_one(tmp_path: Path) -> None:
+    """Its outcome was unknown to it; the sink knows."""
+    first = append(tmp_path, 0).fails("sink.finalize", RuntimeError("nobody foresaw this"))
+    assert first.ran().outcome.target_state is TargetState.UNKNOWN
+    second = append(tmp_path, 1, first)
+    outcome = second.ran().outcome
+    assert outcome.passed and second.target_ids() == [1, 2, 3]
+    assert any("ended before it published" in warning for warning in outcome.warnings)
+    assert second.step("earlier_load_examined")["details"]["is_in_target"] is False
+
+
+def saves_a_cursor(attempt: Attempt) -> None:
+    """Somebody else saves the cursor of this process."""
+    config = attempt.planned().config
+    row = {
+        "state_key": state_key(config),
+        "process_name": config.process,
+        "cursor_column": "id",
+        "cursor_value": "2",
+        "run_id": "other",
+        "load_id": LOADS[2],
+        "updated_at": FixedClock().utc_now(),
+    }
+    control = MemoryControlTables(attempt.warehouse)
+    control.ensure(cursor_table("etl_state"))
+    control.upsert(cursor_table("etl_state"), (row,))
 
 
 def code(attempt: Attempt) -> str | None:
