@@ -324,10 +324,11 @@ def test_a_whole_stream_is_all_its_batches() -> None:
     assert sum(batch.num_rows for batch in whole_stream(io.BytesIO(stream_bytes()))) == 4
 
 
-@pytest.mark.parametrize("cut", range(1, len(stream_bytes()) + 1, 8))
-def test_a_stream_cut_anywhere_is_never_a_short_success(cut: int) -> None:
-    with pytest.raises((ClickHouseStreamCut, pa.ArrowException, OSError)):
-        list(whole_stream(io.BytesIO(stream_bytes()[:-cut])))
+def test_a_stream_cut_anywhere_is_never_a_short_success() -> None:
+    whole = stream_bytes()
+    for cut in range(1, len(whole) + 1):
+        with pytest.raises((ClickHouseStreamCut, pa.ArrowException, OSError)):
+            list(whole_stream(io.BytesIO(whole[:-cut])))
 
 
 def test_an_error_text_behind_the_batches_is_no_end() -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors.duckdb.open import open_source, open_source_and_sink
+from dpone_core.connectors.duckdb.source_reader import DuckDbSource
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
@@ -195,9 +196,11 @@ def test_a_type_without_an_exact_form_is_named(tmp_path: Path, declared: str) ->
 def test_a_python_variable_is_no_table(tmp_path: Path) -> None:
     canary = pa.table({"id": [1]})
     path = database_file(tmp_path, "CREATE TABLE t (id INTEGER)")
-    with open_source(connection(uri_of(path))) as ports, pytest.raises(ConnectorError) as raised:
-        ports.source.describe(ExtractRequest(query=SqlText(text="SELECT * FROM canary")))
-    assert raised.value.code == "source_query_refused" and canary.num_rows == 1
+    with open_source(connection(uri_of(path))) as ports:
+        assert isinstance(ports.source, DuckDbSource)
+        with pytest.raises(duckdb.CatalogException):
+            ports.source.new_cursor().execute("SELECT * FROM canary")
+    assert canary.num_rows == 1
 
 
 @pytest.mark.parametrize(

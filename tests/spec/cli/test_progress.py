@@ -23,8 +23,9 @@ import duckdb
 import pytest
 
 from dpone_core.cli.console import log_to
-from dpone_core.cli.progress import BarProgress, PhaseState, bar_line, finished_line, progress_on
+from dpone_core.cli.progress import BarProgress, LogProgress, PhaseState, bar_line, finished_line, progress_on
 from dpone_core.evidence.redaction import Redactor
+from dpone_core.wiring.process import SilentProgress
 from tests.spec.builders import DPONE, Project, flow, hook, hooks
 
 ROWS = 400_000
@@ -167,10 +168,31 @@ def test_a_log_has_one_heartbeat_for_each_interval_rows_or_not() -> None:
     assert all(counters.fullmatch(beat) for beat in beats)
 
 
-def test_a_record_stands_above_the_bar() -> None:
-    class Terminal(io.StringIO):
-        encoding = "utf-8"  # type: ignore[assignment]
+class Terminal(io.StringIO):
+    encoding = "utf-8"  # type: ignore[assignment]
 
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "mode", "kind"),
+    [
+        ({"TERM": "xterm"}, "auto", BarProgress),
+        ({"TERM": "xterm", "CI": "1"}, "auto", LogProgress),
+        ({"TERM": "xterm", "CI": "1"}, "bar", BarProgress),
+        ({"TERM": "dumb"}, "bar", LogProgress),
+        ({}, "auto", LogProgress),
+        ({"TERM": "xterm"}, "log", LogProgress),
+        ({"TERM": "xterm"}, "none", SilentProgress),
+    ],
+)
+def test_who_looks_decides_what_is_shown(environment: dict[str, str], mode: str, kind: type) -> None:
+    with progress_on(Terminal(), mode, environment) as (progress, _):
+        assert type(progress) is kind
+
+
+def test_a_record_stands_above_the_bar() -> None:
     text = Terminal()
     bar = BarProgress(text, colour=False)
     bar.phase("stage")

@@ -13,6 +13,10 @@ import clickhouse_connect
 import duckdb
 import pytest
 
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.connection import Connection
+from dpone_core.model.connector import ConnectorType
+from dpone_core.wiring.connectors import require_one_engine
 from tests.spec.builders import Finished, Project, flow
 
 GATES = [
@@ -99,6 +103,25 @@ def test_two_clickhouse_directories_are_refused_before_anything_runs(tmp_path: P
     project, finished = route(tmp_path, f"chdb:///{tmp_path / 'shop'}", f"chdb:///{tmp_path / 'dwh'}")
     assert (finished.exit_code, finished.code) == (2, "DPONE_EMBEDDED_ENGINE_CONFLICT")
     assert not (project.root / "dwh").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "refused"),
+    [
+        ("chdb:///a", "chdb:///b", True),
+        ("chdb:///a", "chdb:///./a", False),
+        ("chdb:///a", "clickhouse://h/b", False),
+        ("duckdb:///a", "duckdb:///b", False),
+    ],
+)
+def test_only_an_engine_of_one_directory_refuses_a_second(source: str, sink: str, refused: bool) -> None:
+    kind = ConnectorType.DUCKDB if source.startswith("duckdb") else ConnectorType.CLICKHOUSE
+    sides = [(kind, Connection(ref="under_test", uri=uri, origin="test")) for uri in (source, sink)]
+    if not refused:
+        require_one_engine(*sides)
+        return
+    with pytest.raises(ETLConfigurationError, match="DPONE_EMBEDDED_ENGINE_CONFLICT"):
+        require_one_engine(*sides)
 
 
 def test_an_append_from_an_engine_moves_its_cursor(tmp_path: Path) -> None:
