@@ -441,3 +441,23 @@ def test_errors_of_the_catalog_have_stable_codes(run: MssqlServer, ports: Source
         ports.source.describe(T)
     assert raised.value.code == code and "injected" in str(raised.value.__cause__)
     assert "injected" not in str(raised.value)
+
+
+def test_a_certificate_nobody_vouches_for_is_refused_unless_the_uri_says_so(server: MssqlServer) -> None:
+    if server.double is None:
+        pytest.skip("UNVERIFIED: the double's certificate is its own, a server's may be good")
+    checked = server.uri.replace("trust_server_certificate=yes", "trust_server_certificate=no")
+    with pytest.raises(ConnectorError) as raised, open_source(connection(checked)):
+        pass
+    assert raised.value.code == "source_unreachable" and "certificate" in str(raised.value.__cause__).lower()
+
+
+@pytest.mark.parametrize(("host", "user"), [("127.0.0.1:1", "sa"), ("127.0.0.1:{port}", "canary")])
+def test_a_server_that_does_not_answer_or_refuses_the_login_says_so(server: MssqlServer, host: str, user: str) -> None:
+    if server.double is None:
+        pytest.skip("UNVERIFIED: the address of the double is used")
+    place = host.format(port=server.double.port)
+    address = f"mssql://{user}:canary@{place}/double?trust_server_certificate=yes"
+    with pytest.raises(ConnectorError) as raised, open_source(connection(address)):
+        pass
+    assert raised.value.code == "source_unreachable" and "canary" not in str(raised.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +35,8 @@ SHOP = (
     " (2, 'A', NULL, NULL, NULL, NULL, NULL, NULL, NULL),"
     " (18446744073709551615, '', -0.0001, '2199-12-31', '2199-12-31 23:59:59.999999', FROM_UNIXTIME(1), -0.1, 'b', '')",
 )
+ENDLESS = "SELECT a.seq FROM seq_1_to_1000000 AS a JOIN seq_1_to_1000000 AS b ON a.seq + b.seq = 0"
+BUSY = "SELECT id FROM information_schema.processlist WHERE info LIKE '%a.seq + b.seq%' AND id <> CONNECTION_ID()"
 Server = Callable[..., list[tuple[Any, ...]]]
 
 
@@ -152,3 +156,38 @@ def test_a_hook_that_fails_behind_a_result_set_stops_the_run(tmp_path: Path, uri
     finished = project(tmp_path, uri, "duckdb", source__options={"hooks": {"pre_hook": [hook]}}).run()
     assert (finished.exit_code, finished.code) == (1, "hook_failed")
     assert not finished.result["extracted_rows"]
+
+
+def test_a_termination_while_the_server_thinks_leaves_no_reader(tmp_path: Path, uri: str, server: Server) -> None:
+    made = project(
+        tmp_path,
+        uri,
+        "clickhouse",
+        source__table=None,
+        source__options={"query": {"sql": ENDLESS}},
+        quality={"gates": GATES},
+    )
+    running = made.start("run", "m.yaml", "--format", "json")
+    deadline = time.monotonic() + 60
+    while not (asked := server(BUSY)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    try:
+        readers = children_of(running.pid)
+        running.send_signal(signal.SIGTERM)
+        assert made.finished(running).exit_code == 143
+        assert readers and not [pid for pid in readers if Path(f"/proc/{pid}").exists()]
+    finally:
+        for (session,) in asked:
+            server(f"KILL {session}")
+
+
+def children_of(parent: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(status.parent.name))
+    return found
