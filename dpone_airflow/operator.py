@@ -10,6 +10,7 @@ second channel, fails where proof is missing, and retries only what a repeat can
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from dpone_airflow.provider_floor import require_supported
@@ -42,6 +43,7 @@ from dpone_core.contracts.receipt_verification import (
 from dpone_core.contracts.step_receipt import StepReceipt, receipt_from_termination
 
 _UNREADABLE = "unreadable"
+_TEXT_TEMPLATES = SimpleNamespace(render_template_as_native_obj=False)
 _DEFAULT_GRACE_SECONDS = 30
 _LAST_LOOK_SECONDS = 5
 
@@ -94,6 +96,9 @@ class DponePodOperator(KubernetesPodOperator):
         if isinstance(env, NativeEnvironment):  # Airflow 2 asks the DAG only
             env = self.dag.get_template_env(force_sandboxed=True)
         super().render_template_fields(context, env)
+
+    def _render(self, template: Any, context: Any, dag: Any = None) -> Any:
+        return super()._render(template, context, dag=_TEXT_TEMPLATES)
 
     def execute(self, context: Any) -> Any:
         base = super().execute

@@ -156,5 +156,9 @@ def _check_containers(spec: JsonObject) -> None:
     names = [item.get("name") for item in containers]
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
         raise invalid("spec.containers: names must be lowercase RFC 1123 labels, each used once")
+    for item in containers:
+        for entry in item.get("env") or []:
+            if not isinstance(entry.get("value"), (str, type(None))):
+                raise ApiError(400, "BadRequest", f"env {entry.get('name')}: value must be a string")
     if path := unsupported_volume(spec):
         raise invalid(f"{path}: only emptyDir, hostPath, secret, configMap and persistentVolumeClaim are modelled")

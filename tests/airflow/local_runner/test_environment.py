@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from dpone_airflow.local.environment import expand
 from dpone_airflow.local.fixtures import FixtureError, Fixtures
@@ -179,3 +180,9 @@ def test_a_malformed_fixture_file_is_refused_with_its_place(tmp_path: Path, docu
 
     with pytest.raises(FixtureError, match=place):
         Fixtures.from_file(path)
+
+
+def test_a_value_that_is_no_text_refuses_the_pod_as_the_api_server_does(kube: Kube) -> None:
+    with pytest.raises(ApiException) as caught:
+        kube.create(shell("true", env=[{"name": "COUNT", "value": 3}]))
+    assert caught.value.status == 400

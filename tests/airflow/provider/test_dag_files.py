@@ -107,6 +107,22 @@ def test_parsing_again_gives_the_same_bytes(parsed: tuple[dict[str, Any], dict[s
     assert first == second and set(first) == {"orders", "flights", "airports"}
 
 
+def test_a_task_process_builds_the_dag_it_needs_and_reads_no_other_run_spec(
+    airflow_environment: AirflowEnvironment, tmp_path: Path
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    (folder / "many.py").write_text((FACTORIES / "many_run_specs.py").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("flights", "airports"):
+        (folder / f"{name}.run_spec.json").write_text(json.dumps(run_spec_document(process=name)), encoding="utf-8")
+    (folder / "broken.run_spec.json").write_text("{", encoding="utf-8")
+    result = tmp_path / "result.json"
+    needed = {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": "airports"}
+    airflow_environment.run_script(PARSER, str(folder), str(result), variables=needed)
+    found = json.loads(result.read_text(encoding="utf-8"))
+    assert (list(found["dags"]), found["import_errors"]) == (["airports"], {})
+
+
 def test_broken_run_specs_are_import_errors_that_name_the_file(
     parsed: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
