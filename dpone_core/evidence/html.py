@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dpone_core.evidence.html_identity import evidence_section, identity_section
 from dpone_core.evidence.html_parts import Markup, Tone, duration
 from dpone_core.evidence.html_sections import acceptance_section, gates_section, hooks_section, timeline_section
 from dpone_core.evidence.html_style import STYLE, STYLE_HASH
@@ -56,8 +57,8 @@ class _Page:
             ("acceptance", "Acceptance", acceptance_section(markup, details)),
             ("hooks", "Hooks", hooks_section(markup, details)),
             ("timeline", "Timeline", timeline_section(markup, details, self.verdict)),
-            ("identity", "Identity", self._identity()),
-            ("evidence", "Evidence", self._evidence(evidence_sha256)),
+            ("identity", "Identity", identity_section(markup, self.run, self.report)),
+            ("evidence", "Evidence", evidence_section(markup, details, evidence_sha256)),
         ]
         present = [(anchor, title, content) for anchor, title, content in sections if content]
         links = "".join(f'<li><a href="#{anchor}">{markup.text(title)}</a></li>' for anchor, title, _ in present)
@@ -180,67 +181,6 @@ class _Page:
         )
         return markup.facts([(name, markup.text(rows)) for name, rows in shown], "facts") + note
 
-    def _identity(self) -> str:
-        run, report, markup = self.run, self.report, self.markup
-        route, target = run.at("plan", "route"), self._target
-        entries: list[tuple[str, str | None]] = [
-            ("Process", report.text("process")),
-            ("Manifest", report.text("manifest")),
-            ("Selector", report.text("selector")),
-            ("Run id", report.text("run_id")),
-            ("Load id", run.text("load_id") or report.text("result", "details", "load_id")),
-            ("DAG", run.text("invocation", "dag_id")),
-            ("DAG run", run.text("invocation", "dag_run_id")),
-            ("Try, map index", self._try),
-            ("Logical date", run.text("invocation", "logical_date")),
-            ("Interval", _joined(run, "invocation", ("interval_start", "interval_end"), " to ")),
-            ("Repair authority", run.text("invocation", "repair_authority_ref")),
-            ("Route", _joined(run, "plan", ("route.source", "route.sink"), " to ")),
-            ("Dataset", route.text("dataset")),
-            ("Load path", route.text("load_path")),
-            ("Strategy", run.text("plan", "strategy", "mode")),
-            ("Published by", target.text("finaliser", "name")),
-            ("Atomic for", target.text("finaliser", "atomic_for")),
-            ("Delivery", run.text("plan", "delivery", "semantics")),
-            ("Policy snapshot", run.text("policy_snapshot_id")),
-            ("Gate policy", run.text("plan", "quality", "policy_fingerprint")),
-            ("dpone", run.text("dpone_version")),
-        ]
-        coded = {"Run id", "Load id", "DAG run", "Policy snapshot", "Gate policy"}
-        known = [
-            (name, markup.code(value) if name in coded else markup.text(value)) for name, value in entries if value
-        ]
-        return markup.facts(known, "list")
-
-    @property
-    def _try(self) -> str | None:
-        number, index = self.run.count("invocation", "try_number"), self.run.at("invocation", "map_index").value
-        if self.run.text("invocation", "dag_id") is None or number is None:
-            return None
-        return f"try {number}" + (f", map index {index}" if isinstance(index, int) and index >= 0 else "")
-
-    @property
-    def _target(self) -> JsonView:
-        return next(iter(self.run.items("plan", "targets")), JsonView(None))
-
-    def _evidence(self, evidence_sha256: str | None) -> str:
-        markup, details = self.markup, self.report.at("result", "details")
-        parts = []
-        warnings = details.texts("warnings")
-        if warnings:
-            parts.append("<p>Warnings of this run:</p>\n<ul>")
-            parts += [f"<li>{markup.text(warning)}</li>" for warning in warnings]
-            parts.append("</ul>")
-        if evidence_sha256 is None:
-            return "\n".join([*parts, "<p>This report was not published as evidence.</p>"])
-        parts.append(
-            f"<p>This page shows {markup.code('run.json')} with the digest below. The step receipt states the same "
-            "digest; believe the file, not this page, where they differ.</p>"
-        )
-        command = "sha256sum run.json"
-        parts.append(markup.facts([("Digest", markup.code(evidence_sha256)), ("Check", markup.code(command))], "list"))
-        return "\n".join(parts)
-
     def _origin(self) -> str:
         version = self.run.text("dpone_version")
         return f"Made by dpone{' ' + self.markup.text(version) if version else ''} from the run's JSON."
@@ -257,12 +197,6 @@ _STATES: Final = {
 def _target_of(run: JsonView) -> str:
     first: Sequence[JsonView] = run.items("plan", "targets")
     return (first[0].text("table") if first else None) or "of this process"
-
-
-def _joined(run: JsonView, parent: str, paths: tuple[str, ...], word: str) -> str | None:
-    found = [run.text(parent, *path.split(".")) for path in paths]
-    given = [text for text in found if text]
-    return word.join(given) if len(given) == len(paths) else None
 
 
 def _readable(moment: str | None) -> str | None:
