@@ -1,10 +1,10 @@
 """A ClickHouse HTTP endpoint over the embedded engine: the real engine behind the real protocol, and faults on demand.
 
 Run as `python clickhouse_http_double.py DIRECTORY`; the first line of output is the port. `POST /_faults` takes a JSON
-list of `{"match": regex, "stage": "before" | "after" | "cut" | "text", "code": int | null, "times": int, "skip": int}`:
-after `skip` others a matching statement is refused with `code`, or the connection is dropped before or after the
+list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "skip": int}` with the stages "before",
+"after", "cut", "text" and "half": after `skip` others a matching statement is refused with `code`, or the connection is dropped before or after the
 statement was executed, or its Arrow answer ends at the border of a batch, or goes on as an error text, with the
-transport itself unharmed. The answer says how often each fault planned before could still have struck.
+transport itself unharmed, or the connection is dropped in the middle of the answer. The answer says how often each fault planned before could still have struck.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ _CODE = re.compile(r"Code: (\d+)")
 
 class EngineError(Exception):
     """What a server would answer with an exception code."""
+
+
+class HalfAnswer(Exception):
+    """The connection is dropped when half of this answer is sent."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
 
 
 class DroppedConnection(Exception):
@@ -72,8 +79,10 @@ class Endpoint(ThreadingHTTPServer):
     def spoiled(self, sql: str, answer: bytes) -> bytes:
         """An Arrow answer without its end mark, as a server that fails in the middle leaves it."""
         for fault in self.faults:
-            if fault.stage in ("cut", "text") and fault.times > 0 and re.search(fault.match, sql):
+            if fault.stage in ("cut", "text", "half") and fault.times > 0 and re.search(fault.match, sql):
                 fault.times -= 1
+                if fault.stage == "half":
+                    raise HalfAnswer(answer)
                 text = b"\r\n__exception__\r\nCode: 241. DB::Exception: injected" if fault.stage == "text" else b""
                 return answer[: -len(END_MARK)] + text
         return answer
@@ -112,6 +121,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             self._reply(200, self._answer(parameters, body))
+        except HalfAnswer as half:
+            self._reply(200, half.content, sent=len(half.content) // 2)
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
         except DroppedConnection:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -163,14 +177,14 @@ class Handler(BaseHTTPRequestHandler):
             os.unlink(path)
         return b""
 
-    def _reply(self, status: int, body: bytes, *, code: str | None = None) -> None:
+    def _reply(self, status: int, body: bytes, *, code: str | None = None, sent: int | None = None) -> None:
         self.send_response(status)
         self.send_header("X-ClickHouse-Timezone", "UTC")
         if code is not None:
             self.send_header("X-ClickHouse-Exception-Code", code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[:sent])
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def test_values_and_tokens_are_the_same_over_http(ports: SourcePorts) -> None:
     ]
 
 
-@pytest.mark.parametrize("stage", ["cut", "text"])
+@pytest.mark.parametrize("stage", ["cut", "text", "half"])
 def test_an_answer_without_its_end_is_an_error(port: int, ports: SourcePorts, stage: str) -> None:
     fault(port, {"match": "dpone_c0", "stage": stage})
     with pytest.raises(ConnectorError) as raised:
