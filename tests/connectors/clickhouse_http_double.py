@@ -1,10 +1,11 @@
 """A ClickHouse HTTP endpoint over the embedded engine: the real engine behind the real protocol, and faults on demand.
 
 Run as `python clickhouse_http_double.py DIRECTORY`; the first line of output is the port. `POST /_faults` takes a JSON
-list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "skip": int}` with the stages "before",
-"after", "cut", "text" and "half": after `skip` others a matching statement is refused with `code`, or the connection is dropped before or after the
-statement was executed, or its Arrow answer ends at the border of a batch, or goes on as an error text, with the
-transport itself unharmed, or the connection is dropped in the middle of the answer. The answer says how often each fault planned before could still have struck.
+list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "skip": int}`. After `skip` others a matching
+statement meets its stage. "before", "after": it is refused with `code`, or the connection is dropped, before or after
+it was executed. "cut", "text": its Arrow answer ends at the border of a batch, or goes on as an error text, with the
+transport itself unharmed. "half": the connection is dropped in the middle of the answer. The answer of `/_faults` says
+how often each fault planned before could still have struck.
 """
 
 from __future__ import annotations
