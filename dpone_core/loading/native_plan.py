@@ -178,6 +178,19 @@ class TransferPlanner:
                 staged.cleanup(cleanup_handle(self.context, record.partition_id))
 
 
+def refuse_open_transfers(context: LoadContext) -> None:
+    """For a load that is not split: no transfer into this target stands half published, or nobody knows."""
+    store, route = context.sessions.checkpoints, route_of(context.plan)
+    try:
+        for run in () if store is None else store.open_runs(route):
+            records = store.latest(route, run.run_id) if store is not None else ()
+            require_resolved(run.run_id, records)
+            _refuse_half_published(run, records)
+    except ETLExecutionError:
+        context.position.unsettled_load = True
+        raise
+
+
 def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
     query, request = config.source.query, extraction.request
     tokens = {} if query is None else {name: request.token_values[name] for name in query.tokens}

@@ -14,6 +14,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
 from dpone_core.loading.native import NativeLoad, NativeTransferService
+from dpone_core.loading.native_plan import refuse_open_transfers
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
@@ -38,6 +39,8 @@ class ETLProcessor:
         self._report_leftovers()
         saved = self._saved_cursor()
         refuse_unsettled(context, saved)
+        if context.plan.source.partitioning is None:
+            refuse_open_transfers(context)
         self._run_hooks(context.plan.pre_hooks)
         context.environment.cancellation.checkpoint()
         extraction = self._extract(saved)

@@ -785,9 +785,9 @@ _TRANSFER_OPERATIONS = _entries(
     Area.TRANSFER,
     (_REFUSED,),
     (
-        "DPONE_TRANSFER_NOT_PARTITIONED",
-        "The process does not split its source into ranges.",
-        "Name a process with source.options.partitioning.",
+        "DPONE_TRANSFER_NOT_KEPT",
+        "The sink of the process has no control tables, so it keeps no checkpoints.",
+        "Set source.options.partitioning.checkpoints to file.",
     ),
     (
         "DPONE_TRANSFER_NOTHING_TO_RECONCILE",

@@ -63,7 +63,7 @@ def checkpoints_table(schema: str) -> ControlTable:
 
 @dataclass(slots=True, kw_only=True)
 class CheckpointTables:
-    """CheckpointStore over one sink's control tables."""
+    """CheckpointStore over one sink's control tables, which the first record creates."""
 
     control: ControlTables
     schema: str
@@ -73,10 +73,10 @@ class CheckpointTables:
 
     def open_runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
         where: ControlRow = {"route_key": route.key, "state": TransferRunState.OPEN.value}
-        return tuple(_run(row) for row in self.control.read(self._runs(), where))
+        return tuple(_run(row) for row in self.control.read(runs_table(self.schema), where))
 
     def run(self, route: TransferRoute, run_id: str) -> TransferRun | None:
-        rows = self.control.read(self._runs(), {"route_key": route.key, "run_id": run_id})
+        rows = self.control.read(runs_table(self.schema), {"route_key": route.key, "run_id": run_id})
         return _run(rows[0]) if rows else None
 
     def save_run(self, run: TransferRun) -> None:
@@ -87,7 +87,8 @@ class CheckpointTables:
             "record_json": canonical_json(run_json(run)),
             _VERSION: self._next_version(run.route, run.run_id),
         }
-        self.control.upsert(self._runs(), (row,))
+        self._ensure()
+        self.control.upsert(runs_table(self.schema), (row,))
 
     def append(self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint]) -> None:
         newest = {record.partition_id: record for record in records}
@@ -106,10 +107,11 @@ class CheckpointTables:
             }
             for record in newest.values()
         ]
-        self.control.upsert(self._checkpoints(), rows)
+        self._ensure()
+        self.control.upsert(checkpoints_table(self.schema), rows)
 
     def latest(self, route: TransferRoute, run_id: str) -> tuple[PartitionCheckpoint, ...]:
-        rows = self.control.read(self._checkpoints(), {"route_key": route.key, "run_id": run_id})
+        rows = self.control.read(checkpoints_table(self.schema), {"route_key": route.key, "run_id": run_id})
         records = [checkpoint_of(_document(row)) for row in rows]
         return tuple(sorted(records, key=lambda record: (record.bounds.partition_index, record.partition_id)))
 
@@ -121,19 +123,14 @@ class CheckpointTables:
         key = (route.key, run_id)
         if key not in self._versions:
             where: ControlRow = {"route_key": route.key, "run_id": run_id}
-            found = (*self.control.read(self._runs(), where), *self.control.read(self._checkpoints(), where))
+            found = (
+                *self.control.read(runs_table(self.schema), where),
+                *self.control.read(checkpoints_table(self.schema), where),
+            )
             stored = [row[_VERSION] for row in found]
             self._versions[key] = max((moment for moment in stored if isinstance(moment, datetime)), default=_BEGINNING)
         self._versions[key] = max(self.clock.utc_now(), self._versions[key] + _TICK)
         return self._versions[key]
-
-    def _runs(self) -> ControlTable:
-        self._ensure()
-        return runs_table(self.schema)
-
-    def _checkpoints(self) -> ControlTable:
-        self._ensure()
-        return checkpoints_table(self.schema)
 
     def _ensure(self) -> None:
         if not self._ensured:

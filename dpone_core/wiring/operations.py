@@ -17,13 +17,16 @@ from dpone_core.evidence.audit import AuditTrail, utc_text
 from dpone_core.invocation import RunInvocation
 from dpone_core.loading.context import LoadEnvironment
 from dpone_core.loading.extraction import whole_source
+from dpone_core.loading.native_workload import range_identity
 from dpone_core.model.artifacts import ROLES, artifact_name
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StateType
+from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.planning.cursor_value import is_cursor_value
+from dpone_core.planning.partitions import route_of
 from dpone_core.ports.session import SinkPorts
 from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
 from dpone_core.ports.state import SavedCursor
@@ -34,6 +37,7 @@ from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra, require_uri
 from dpone_core.wiring.planned import PlannedProcess
 from dpone_core.wiring.runs import DEFAULT_LOCK_TIMEOUT_SECONDS, fresh_identity
+from dpone_core.wiring.sessions import checkpoint_store
 
 STATE_CHANGE_KIND: Final = "dpone.state_change.v1"
 CLEANUP_KIND: Final = "dpone.cleanup.v1"
@@ -119,7 +123,8 @@ def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, o
                 code="DPONE_RUN_UNKNOWN",
                 fix="read run ids from the load records or `dpone report`",
             )
-        doomed = {load: _names_of(operation, load) & names for load in loads}
+        stagers = (*loads, *_ranges_of(operation, sink, run_id))
+        doomed = {load: _names_of(operation, load) & names for load in stagers}
         if not dry_run:
             for load, objects in doomed.items():
                 if objects:
@@ -218,6 +223,14 @@ def _loads_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[LoadI
         audit.open()
         found |= {str(row["load_id"]) for row in audit.loads_of_run(run_id)}
     return tuple(LoadIdentity(run_id=RunId(run_id), load_id=LoadId(load), attempt=1) for load in sorted(found))
+
+
+def _ranges_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[LoadIdentity, ...]:
+    """Who staged the ranges of a native transfer. Raises while one of its guards is unresolved."""
+    store, route = checkpoint_store(operation.config, sink, operation.evidence_root), route_of(operation.plan)
+    records = () if store is None else store.latest(route, run_id)
+    require_resolved(run_id, records)
+    return tuple(range_identity(run_id, record.partition_id) for record in records)
 
 
 def _names_of(operation: Operation, load: LoadIdentity) -> set[str]:

