@@ -8,6 +8,7 @@ from dpone_core.loading.native_workload import StagedRange, Transfer
 from dpone_core.model.outcome import count_or_none
 
 SOURCE_CHANGED = "source_changed_while_read"
+INCOMPLETE = "partition_coverage_incomplete"
 
 
 def refuse_lost_rows(context: LoadContext, transfer: Transfer, staged: tuple[StagedRange, ...]) -> None:
@@ -24,12 +25,13 @@ def refuse_lost_rows(context: LoadContext, transfer: Transfer, staged: tuple[Sta
     planned, rows = transfer.ledger.run.plan.rows, sum(count for count in counts if count is not None)
     if None in counts or rows == planned:
         return  # rows that are not known fail the gates, which see the same counts
-    if transfer.snapshot is None and _rows_now(context, transfer) != planned:
+    common = transfer.snapshot is not None and not transfer.resumed
+    if not common and _rows_now(context, transfer) != planned:
         context.record.warnings.append(SOURCE_CHANGED)
         return
     raise ConnectorError(
         f"the source holds {planned} rows and its ranges held {rows}",
-        code="partition_coverage_incomplete",
+        code=INCOMPLETE,
         fix="load while nobody changes the source, or from a copy that stands still",
     )
 

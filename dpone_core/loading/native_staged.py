@@ -17,7 +17,7 @@ from dpone_core.acceptance.recorder import SideDataset
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeError
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.extraction import refuse_unwindowed_rows
+from dpone_core.loading.extraction import SourceRefusedError, refuse_unwindowed_rows
 from dpone_core.loading.governance import (
     SnapshotSteps,
     acceptance_recorder,
@@ -27,7 +27,7 @@ from dpone_core.loading.governance import (
     target_dataset,
 )
 from dpone_core.loading.growth import refuse_wrong_growth, rows_in_target
-from dpone_core.loading.native_coverage import refuse_lost_rows
+from dpone_core.loading.native_coverage import INCOMPLETE, refuse_lost_rows
 from dpone_core.loading.native_stage import RangeStager
 from dpone_core.loading.native_workload import (
     StagedRange,
@@ -67,6 +67,8 @@ class NativeStagedCoordinator:
         whole: StagedHandle | None = None
         staged = self._stage()
         try:
+            refuse_lost_rows(context, self.transfer, staged)
+            refuse_unwindowed_rows(self.transfer.extraction, sum(each.handle.staged_rows for each in staged))
             whole = self._assembled(staged, execution)
             receipt = self._judge(execution, staged)
             recorder.validate(self._datasets(whole))
@@ -110,8 +112,6 @@ class NativeStagedCoordinator:
                 "partitions_reused": sum(each.done.reused for each in staged),
                 "workers": self.stager.partitioning.workers,
             }
-            refuse_lost_rows(context, self.transfer, staged)
-            refuse_unwindowed_rows(self.transfer.extraction, sum(each.handle.staged_rows for each in staged))
         context.record.load_status(
             LoadStatus.STAGED, extracted_rows=result.extracted_rows, staged_rows=result.staged_rows
         )
@@ -216,7 +216,8 @@ class NativeStagedCoordinator:
 
     def _abandon(self, staged: tuple[StagedRange, ...], whole: StagedHandle | None, error: BaseException) -> None:
         """Before any publication. Refused rows are removed and read again next time; everything else is kept."""
-        refused = isinstance(error, QualityGateFailure | AcceptanceMetricError)
+        refused = isinstance(error, QualityGateFailure | AcceptanceMetricError | SourceRefusedError)
+        refused = refused or code_of(error) == INCOMPLETE
         try:
             with self.context.environment.cancellation.shielded():
                 if whole is not None:
