@@ -83,6 +83,35 @@ def test_a_lost_answer_of_the_commit_is_settled_by_the_marker(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_second_call_that_is_cut_tells_what_the_first_one_did(
+    sink: OpenSink, proxy: CuttingProxy, strategy: StrategyMode
+) -> None:
+    _, handle = staged(sink, strategy)
+    first = sink.staged.finalize(handle)
+    proxy.cut_after(b"BEGIN")
+    second = sink.staged.finalize(handle)
+    assert (second.finaliser, proxy.cuts) == ("settled_by_marker", 1)
+    assert replace(second, finaliser=first.finaliser) == first
+    sink.staged.cleanup(handle)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_server_that_goes_away_behind_the_commit_denies_nothing(
+    sink: OpenSink, direct: OpenSink, proxy: CuttingProxy, strategy: StrategyMode
+) -> None:
+    table, handle = staged(sink, strategy)
+    proxy.cut_after(b"", once_seen=b"COMMIT", refuse_after_cut=True)
+    result = sink.staged.finalize(handle)
+    assert result.total_rows == len(WANTED[strategy])
+    assert direct.ids(table) == WANTED[strategy]
+    with pytest.raises(ConnectorError) as raised:
+        sink.staged.cleanup(handle)
+    assert raised.value.code == "sink_unreachable" and proxy.cuts == 1
+    proxy.heal()
+    sink.staged.cleanup(handle)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_commit_that_never_arrived_is_no_commit(sink: OpenSink, proxy: CuttingProxy, strategy: StrategyMode) -> None:
     table, handle = staged(sink, strategy)
     proxy.cut_after(b"COMMIT", before=True)

@@ -51,7 +51,10 @@ def settled_comment(database: Database, target: TableName, lock_timeout_seconds:
 
 
 class Publication:
-    """Publishes one staged load once; called again for a load that is already published it changes nothing."""
+    """Publishes one staged load once; called again for a load that is already published it changes nothing.
+
+    All that is told of a publication is counted before its COMMIT: nothing that fails behind it could deny it.
+    """
 
     def __init__(self, database: Database, handle: StagedHandle, *, lock_timeout_seconds: float) -> None:
         self._database = database
@@ -61,6 +64,7 @@ class Publication:
         self._marker = load_marker(handle.request.identity)
         self._lock_timeout_seconds = lock_timeout_seconds
         self._updated = 0
+        self._total: int | None = None
 
     def run(self) -> FinalizeResult:
         try:
@@ -77,7 +81,7 @@ class Publication:
             finaliser=finaliser,
             inserted_rows=self._handle.staged_rows - self._updated,
             updated_rows=self._updated,
-            total_rows=count_of(self._database.rows, self._target),
+            total_rows=self._total or 0,
         )
 
     def _publish(self, cursor: Cursor) -> str:
@@ -89,8 +93,11 @@ class Publication:
             target = target_table(ask, self._target)
         if target is not None and self._marker in target.comment:
             self._updated = self._noted_updates(ask)
+            self._total = count_of(ask, self._target)
             return "already_published"
         finaliser = self._change(cursor, target)
+        grows = target is not None and self._handle.request.strategy is not StrategyMode.FULL_REFRESH
+        self._total = count_of(ask, self._target) if grows else self._handle.staged_rows
         comment = comment_with_marker(target.comment if target is not None else "", self._marker)
         cursor.execute(f"COMMENT ON TABLE {qualified(self._target)} IS {literal_ansi(comment)}".encode())
         return finaliser
@@ -210,15 +217,22 @@ class Publication:
         """Returns when the transaction is in the target; raises `finaliser_refused` when it certainly is not."""
         try:
             comment = settled_comment(self._database, self._target, self._lock_timeout_seconds)
+            if comment is not None and self._marker in comment:
+                self._recount()
+                return
         except ConnectorError:
             raise CommitOutcomeUnknownError(
                 "the session was lost while it published, and the target cannot be asked"
             ) from error
-        if comment is None or self._marker not in comment:
-            raise ConnectorError(
-                "the session was lost before the commit; the target is as it was", code="finaliser_refused"
-            ) from error
-        self._updated = self._noted_updates(self._database.rows)
+        raise ConnectorError(
+            "the session was lost before the commit; the target is as it was", code="finaliser_refused"
+        ) from error
+
+    def _recount(self) -> None:
+        """Of a publication that an earlier call had committed: this one was cut before it had counted anything."""
+        if self._total is None:
+            self._updated = self._noted_updates(self._database.rows)
+            self._total = count_of(self._database.rows, self._target)
 
 
 def _unloaded_lineage(target: TargetTable, staged: Iterable[str]) -> list[str]:
