@@ -1,6 +1,6 @@
-"""The server under test of the SQL Server suites: DPONE_TEST_MSSQL_URI, else the TDS double.
+"""The server under test of the SQL Server suites: DPONE_TEST_MSSQL_URI, a container, else the TDS double.
 
-A real server needs a database in which tables, procedures and types may be created and dropped. What the double cannot
+A real server needs a login that may create a database. What the double cannot
 encode or evaluate is skipped with the word UNVERIFIED, one cell at a time.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -18,7 +19,8 @@ from dpone_core.connectors.mssql.address import address_of
 from dpone_core.connectors.mssql.driver import driver_path
 from tests.connectors.sessions import connection
 from tests.connectors.tds_double import TdsDouble, tds_double
-from tests.live.servers import MSSQL
+from tests.live.compose import started
+from tests.live.servers import MSSQL, with_database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +62,16 @@ class MssqlServer:
 
 @contextmanager
 def mssql_server() -> Iterator[MssqlServer]:
-    given = os.environ.get(MSSQL.variable)
-    if given:
-        yield MssqlServer(uri=given if "?" in given else f"{given}?encrypt=yes", double=None)
+    """A database of its own on a server: the environment variable's, else a container's; else the double."""
+    given = os.environ.get(MSSQL.variable) or started(MSSQL.service)
+    if not given:
+        with tds_double() as double:
+            yield MssqlServer(uri=double.uri, double=double)
         return
-    with tds_double() as double:
-        yield MssqlServer(uri=double.uri, double=double)
+    name = f"dpone_test_{os.getpid()}_{uuid4().hex[:8]}"
+    whole = MssqlServer(uri=given if "?" in given else f"{given}?encrypt=yes", double=None)
+    whole.run(f"CREATE DATABASE {name}")
+    try:
+        yield MssqlServer(uri=with_database(whole.uri, name), double=None)
+    finally:
+        whole.run(f"ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE", f"DROP DATABASE {name}")

@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-import pymysql
 import pytest
 
 from dpone_core.connectors.mysql.open import open_source
@@ -15,6 +14,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
+from tests.connectors.mysql_servers import connected
 from tests.connectors.sessions import connection
 from tests.live.servers import scratch_mysql
 
@@ -29,18 +29,6 @@ def uri() -> Iterator[str]:
             values = ",".join(f"({i},{'NULL' if i % 2 else chr(39) + 'n' + chr(39)},{i / 10_000})" for i in range(ROWS))
             cursor.execute(f"INSERT INTO orders VALUES {values}")
         yield uri
-
-
-def connected(uri: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
-    parts = urlsplit(uri)
-    return pymysql.connect(
-        host=parts.hostname,
-        port=parts.port or 3306,
-        user=parts.username or "",
-        password=parts.password or "",
-        database=parts.path.strip("/"),
-        autocommit=True,
-    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.connectors.test_mysql_conformance import connected
+from tests.connectors.mysql_servers import connected, sequence
 from tests.live.servers import scratch_mysql
 from tests.spec.builders import Finished, Project, flow
 
@@ -35,7 +35,7 @@ SHOP = (
     " (2, 'A', NULL, NULL, NULL, NULL, NULL, NULL, NULL),"
     " (18446744073709551615, '', -0.0001, '2199-12-31', '2199-12-31 23:59:59.999999', FROM_UNIXTIME(1), -0.1, 'b', '')",
 )
-ENDLESS = "SELECT a.seq FROM seq_1_to_1000000 AS a JOIN seq_1_to_1000000 AS b ON a.seq + b.seq = 0"
+ENDLESS = f"SELECT a.seq FROM {sequence(1_000_000, 'a')} JOIN {sequence(1_000_000, 'b')} ON a.seq + b.seq = 0"
 BUSY = "SELECT id FROM information_schema.processlist WHERE info LIKE '%a.seq + b.seq%' AND id <> CONNECTION_ID()"
 Server = Callable[..., list[tuple[Any, ...]]]
 

@@ -1,0 +1,43 @@
+"""What the MySQL suites ask of a server, MariaDB or MySQL; cells of the other one are UNVERIFIED."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+import pytest
+
+_DIGITS = "(SELECT 0 AS d UNION ALL " + " UNION ALL ".join(f"SELECT {digit}" for digit in range(1, 10)) + ")"
+
+
+def connected(uri: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
+    parts = urlsplit(uri)
+    return pymysql.connect(
+        host=parts.hostname,
+        port=parts.port or 3306,
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        database=parts.path.strip("/"),
+        autocommit=True,
+    )
+
+
+def sequence(count: int, alias: str = "numbers") -> str:
+    """A derived table of one column `seq`: 1 .. count, a power of ten."""
+    width = len(str(count)) - 1
+    assert count == 10**width
+    value = " + ".join(["1", *(f"{10**place} * d{place}.d" for place in range(width))])
+    return f"(SELECT {value} AS seq FROM {', '.join(f'{_DIGITS} AS d{place}' for place in range(width))}) AS {alias}"
+
+
+def is_mariadb(uri: str) -> bool:
+    with closing(connected(uri)) as session, session.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        row = cursor.fetchone()
+    return row is not None and "mariadb" in str(row[0]).lower()
+
+
+def needs_mariadb(uri: str, what: str) -> None:
+    if not is_mariadb(uri):
+        pytest.skip(f"UNVERIFIED: MySQL has no {what}")
