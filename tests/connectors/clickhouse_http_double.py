@@ -1,11 +1,12 @@
 """A ClickHouse HTTP endpoint over the embedded engine: the real engine behind the real protocol, and faults on demand.
 
 Run as `python clickhouse_http_double.py DIRECTORY`; the first line of output is the port. `POST /_faults` takes a JSON
-list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "skip": int}`. After `skip` others a matching
-statement meets its stage. "before", "after": it is refused with `code`, or the connection is dropped, before or after
-it was executed. "cut", "text": its Arrow answer ends at the border of a batch, or goes on as an error text, with the
-transport itself unharmed. "half": the connection is dropped in the middle of the answer. The answer of `/_faults` says
-how often each fault planned before could still have struck.
+list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "skip": int}`. After `skip` others a
+matching statement meets its stage. "before", "after": it is refused with `code`, or the connection is dropped, before
+or after it was executed. "cut", "text": its Arrow answer ends at the border of a batch, or goes on as an error text,
+with the transport itself unharmed. "half": the connection is dropped in the middle of the answer. "never": it is not
+executed and not answered, for as long as the endpoint lives. The answer of `/_faults` says how often each fault planned
+before could still have struck.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class Endpoint(ThreadingHTTPServer):
                     fault.skip -= 1
                     continue
                 fault.times -= 1
+                if stage == "never":
+                    threading.Event().wait()
                 if fault.code is None:
                     raise DroppedConnection
                 raise EngineError(f"Code: {fault.code}. DB::Exception: injected. (INJECTED)")
@@ -153,6 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         sql = query if insert else "\n".join(part for part in (query, body.decode()) if part)
         settings = {k: v for k, v in parameters.items() if k not in _TRANSPORT and not k.startswith("param_")}
         bound = {k.removeprefix("param_"): v for k, v in parameters.items() if k.startswith("param_")}
+        self.server.strike(sql, "never")
         with self.server.one_at_a_time:
             self.server.strike(sql, "before")
             self.server.apply(settings)

@@ -84,14 +84,14 @@ def mutexes(sink: OpenSink) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def config(table: str) -> LoadConfig:
+def config(table: str, schema: str | None = "raw") -> LoadConfig:
     return LoadConfig(
         process="orders",
         manifest="m.yaml",
         source=SourceConfig(type=ConnectorType.SQLITE, table=TableName(schema=None, name="orders")),
         sink=SinkConfig(
             type=ConnectorType.CLICKHOUSE,
-            table=TableName(schema="raw", name=table),
+            table=TableName(schema=schema, name=table),
             strategy=StrategyConfig(mode=StrategyMode.FULL_REFRESH),
         ),
     )
