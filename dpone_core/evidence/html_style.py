@@ -76,7 +76,10 @@ svg .miss{fill:var(--bad)}
 summary{cursor:pointer;font-weight:600}
 details[open] summary{margin-bottom:12px}
 footer{padding-top:4px;padding-bottom:40px;color:var(--quiet);font-size:13px}
-@media (max-width:640px){header,main,footer{padding-left:14px;padding-right:14px}
+@media screen and (max-width:920px){td:not(.n):not(.w){min-width:84px}
+tbody th{min-width:96px}
+td.w{min-width:60px}}
+@media screen and (max-width:700px){header,main,footer{padding-left:14px;padding-right:14px}
 header{padding-top:20px}
 h1{font-size:22px}
 .verdict{font-size:16px;padding:14px 16px}
@@ -99,7 +102,10 @@ tr.cut td{border-top:0}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--ink:#000;--quiet:#444;--line:#bbb;--faint:#eee;
 --ok:#0d6338;--ok-bg:#fff;--bad:#a01f19;--bad-bg:#fff;--warn:#754800;--warn-bg:#fff;--open:#493da3;--open-bg:#fff;
 --bar:#555}
-body{font-size:11pt}
+body{font-size:10pt}
+table{font-size:9pt}
+td:not(.n):not(.w){min-width:72px}
+tbody th{min-width:84px}
 nav,details:not([open]){display:none}
 header,main,footer{max-width:none;padding-left:0;padding-right:0}
 section,.facts div{border-radius:0;break-inside:auto}
