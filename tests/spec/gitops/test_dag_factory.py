@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.gitops.dag_factory import DagFileRefusedError, DagFileRequest
 from tests.spec.builders import Finished, Project
 
 PRE_IMPORT = "import airflow.providers.cncf.kubernetes.operators.pod"
@@ -118,3 +119,9 @@ def test_owner_start_date_catchup_default_arguments_and_outlets_stand_in_the_fil
 def test_the_file_sets_nothing_of_the_cluster(project: Project) -> None:
     assert generated(project).exit_code == 0
     assert "platform" not in text_of(project) and "namespace" not in text_of(project)
+
+
+@pytest.mark.parametrize("name", ["retries", "pool", "execution_timeout"])
+def test_a_default_argument_that_the_run_spec_decides_would_have_no_effect(name: str) -> None:
+    with pytest.raises(DagFileRefusedError, match="set it in the platform file|no effect"):
+        DagFileRequest(directory=".", names=("orders",), default_args={name: 3})
