@@ -20,7 +20,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import ColumnKind
 from dpone_core.ports.session import SourcePorts
-from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.ports.source import CountedStream, CursorWindow, ExtractRequest
 from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
 from tests.connectors.sessions import connection
@@ -302,6 +302,15 @@ def test_a_result_is_never_held_whole(ports: SourcePorts) -> None:
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_whole_table_says_how_many_rows_it_has_and_a_query_does_not(ports: SourcePorts) -> None:
+    for asked, expected in (
+        (ExtractRequest(table=TableName(schema="src", name="orders")), ROWS),
+        (ExtractRequest(query=SqlText(text="SELECT id FROM src.orders")), None),
+    ):
+        stream = ports.source.open_stream(asked, ports.source.describe(asked))
+        assert isinstance(stream, CountedStream) and stream.expected_rows() == expected
 
 
 def test_an_absent_directory_is_unreachable_and_nothing_is_created(tmp_path: Path) -> None:

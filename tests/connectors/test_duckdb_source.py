@@ -22,7 +22,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import ColumnKind
 from dpone_core.ports.session import SourcePorts
-from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.ports.source import CountedStream, CursorWindow, ExtractRequest
 from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
 from tests.connectors.sessions import connection
@@ -310,3 +310,13 @@ def test_a_source_and_a_sink_of_one_file_share_the_engine(tmp_path: Path) -> Non
     with open_source_and_sink(connection(uri_of(path)), lock_timeout_seconds=0) as (source, sink):
         assert read(source) == [{"id": 1}]
         assert sink.target.describe_target(TableName(schema="main", name="t")) is not None
+
+
+def test_a_whole_table_says_how_many_rows_it_has_and_a_window_does_not(tmp_path: Path) -> None:
+    path = database_file(tmp_path, "CREATE TABLE t AS SELECT * FROM range(7) r(id)")
+    with open_source(connection(uri_of(path))) as ports:
+        schema = ports.source.describe(T)
+        whole = ports.source.open_stream(T, schema)
+        part = ports.source.open_stream(replace(T, window=CursorWindow(column="id", lower="3")), schema)
+        assert isinstance(whole, CountedStream) and isinstance(part, CountedStream)
+        assert (whole.expected_rows(), part.expected_rows()) == (7, None)

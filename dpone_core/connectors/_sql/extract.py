@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 
@@ -10,6 +11,7 @@ from dpone_core.connectors._sql.text import split_statements
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.metrics import MetricRequest
+from dpone_core.ports.source import CursorWindow
 
 
 def only_statement(text: str, *, backslash_escapes: bool) -> str:
@@ -79,6 +81,28 @@ def _is_value_of(kind: ColumnKind, text: str) -> bool:
 
 def _not_a_value(column: Column) -> ConnectorError:
     return ConnectorError(f"the cursor value of {column.name!r} is not a {column.type}", code="cursor_value_invalid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSelection:
+    """`text` goes after the select list; `parameters` are bound by name."""
+
+    text: str
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def windowed(
+    base: NamedSelection, window: CursorWindow, column: Column, *, quoted: str, bound: Callable[[str], str]
+) -> NamedSelection:
+    """The rows of `base` in a window; `bound` renders a named parameter as a value of the cursor's own type."""
+    conditions: list[str] = []
+    bounds: dict[str, str] = {}
+    for name, operator, text in (("dpone_lower", ">=", window.lower), ("dpone_upper", "<", window.upper)):
+        if text is not None:
+            conditions.append(f"{quoted} {operator} {bound(name)}")
+            bounds[name] = window_bound(column, text)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return NamedSelection(text=f"FROM {base.text} AS dpone_source{where}", parameters={**base.parameters, **bounds})
 
 
 def count_expressions(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded
-from dpone_core.connectors._sql.extract import cursor_column, only_statement, window_bound
+from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, only_statement, windowed
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
-from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.ports.source import ExtractRequest
 
 from .ddl import qualified
 from .session import Session, engine_code
@@ -34,14 +34,6 @@ from .source_types import (
 
 _ENGINE: Final = "ClickHouse"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """`text` goes after the select list; `parameters` are bound by name."""
-
-    text: str
-    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class ClickHouseSource:
@@ -83,28 +75,31 @@ class ClickHouseSource:
         except ConnectorError as error:
             raise _translated(error.__cause__ or error) from error.__cause__
 
-    def relation(self, request: ExtractRequest) -> Selection:
+    def relation(self, request: ExtractRequest) -> NamedSelection:
         """What stands after FROM: the table, or the query as a subquery with bound tokens."""
         if request.table is not None:
-            return Selection(text=qualified(self._session.resolve(request.table)))
+            return NamedSelection(text=qualified(self._session.resolve(request.table)))
         if request.query is None:
             raise ConnectorError("ClickHouse reads a table or a query", code="source_request_invalid")
         bound = bind_tokens(request.query, request.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
         parameters = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
-        return Selection(text=f"(\n{only_statement(bound.text, backslash_escapes=True)}\n)", parameters=parameters)
+        return NamedSelection(text=f"(\n{only_statement(bound.text, backslash_escapes=True)}\n)", parameters=parameters)
 
-    def selection(self, request: ExtractRequest, schema: TableSchema) -> Selection:
+    def selection(self, request: ExtractRequest, schema: TableSchema) -> NamedSelection:
         base = self.relation(request)
-        conditions, bounds = _window(request.window, schema) if request.window is not None else ([], {})
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return Selection(text=f"FROM {base.text} AS dpone_source{where}", parameters={**base.parameters, **bounds})
+        if request.window is None:
+            return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
+        column = _cursor_column(schema, request.window.column)
+        return windowed(
+            base, request.window, column, quoted=quote_backtick(column.name), bound=partial(bound_expression, column)
+        )
 
 
 class ClickHouseStream:
     """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
 
     def __init__(
-        self, source: ClickHouseSource, chosen: Selection, schema: TableSchema, *, whole_table: TableName | None
+        self, source: ClickHouseSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: TableName | None
     ) -> None:
         self.schema = schema
         self._whole_table = whole_table
@@ -161,17 +156,6 @@ class ClickHouseStream:
                         code=_OUT_OF_RANGE,
                     )
         return None
-
-
-def _window(window: CursorWindow, schema: TableSchema) -> tuple[list[str], dict[str, str]]:
-    column = _cursor_column(schema, window.column)
-    conditions: list[str] = []
-    bounds: dict[str, str] = {}
-    for name, operator, text in (("dpone_lower", ">=", window.lower), ("dpone_upper", "<", window.upper)):
-        if text is not None:
-            conditions.append(f"{quote_backtick(column.name)} {operator} {bound_expression(column, name)}")
-            bounds[name] = window_bound(column, text)
-    return conditions, bounds
 
 
 def _cursor_column(schema: TableSchema, name: str) -> Column:

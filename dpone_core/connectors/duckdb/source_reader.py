@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
-from dpone_core.connectors._sql.extract import cursor_column, only_statement, window_bound
+from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, only_statement, window_bound, windowed
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
-from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.ports.source import ExtractRequest
 
 from .database import qualified, resolve
 from .source_types import CURSOR_KINDS, misfit_condition, reading_expression, refuse_endless, source_column
@@ -25,14 +24,6 @@ from .source_types import CURSOR_KINDS, misfit_condition, reading_expression, re
 NewCursor = Callable[[], duckdb.DuckDBPyConnection]
 _ENGINE: Final = "DuckDB"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """`text` goes after the select list; `parameters` are bound by name."""
-
-    text: str
-    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class DuckDbSource:
@@ -89,7 +80,7 @@ class DuckDbStream:
     """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
 
     def __init__(
-        self, source: DuckDbSource, chosen: Selection, schema: TableSchema, *, whole_table: str | None = None
+        self, source: DuckDbSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: str | None = None
     ) -> None:
         self.schema = schema
         self._whole_table = whole_table
@@ -174,33 +165,29 @@ class _Translated:
             raise foreign_error(error, "DuckDB refused the query of the source", "source_query_refused") from error
 
 
-def relation(request: ExtractRequest) -> Selection:
+def relation(request: ExtractRequest) -> NamedSelection:
     """What stands after FROM: the table, or the query as a subquery with bound tokens."""
     if request.table is not None:
-        return Selection(text=qualified(resolve(request.table)))
+        return NamedSelection(text=qualified(resolve(request.table)))
     if request.query is None:
         raise ConnectorError("DuckDB reads a table or a query", code="source_request_invalid")
     bound = bind_tokens(request.query, request.token_values, lambda ordinal: f"$dpone_p{ordinal}")
     parameters = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
-    return Selection(text=f"(\n{only_statement(bound.text, backslash_escapes=False)}\n)", parameters=parameters)
+    return NamedSelection(text=f"(\n{only_statement(bound.text, backslash_escapes=False)}\n)", parameters=parameters)
 
 
-def selection(request: ExtractRequest, schema: TableSchema) -> Selection:
+def selection(request: ExtractRequest, schema: TableSchema) -> NamedSelection:
     base = relation(request)
-    conditions, bounds = _window(request.window, schema) if request.window is not None else ([], {})
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return Selection(text=f"FROM {base.text} AS dpone_source{where}", parameters={**base.parameters, **bounds})
-
-
-def _window(window: CursorWindow, schema: TableSchema) -> tuple[list[str], dict[str, str]]:
-    column = _cursor_column(schema, window.column)
-    conditions: list[str] = []
-    bounds: dict[str, str] = {}
-    for name, operator, text in (("dpone_lower", ">=", window.lower), ("dpone_upper", "<", window.upper)):
-        if text is not None:
-            conditions.append(f"{quote_ansi(column.name)} {operator} CAST(${name} AS {column.type.native})")
-            bounds[name] = window_bound(column, text)
-    return conditions, bounds
+    if request.window is None:
+        return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
+    column = _cursor_column(schema, request.window.column)
+    return windowed(
+        base,
+        request.window,
+        column,
+        quoted=quote_ansi(column.name),
+        bound=lambda name: f"CAST(${name} AS {column.type.native})",
+    )
 
 
 def _cursor_column(schema: TableSchema, name: str) -> Column:

@@ -23,7 +23,8 @@ import duckdb
 import pytest
 
 from dpone_core.cli.console import log_to
-from dpone_core.cli.progress import BarProgress, LogProgress, PhaseState, bar_line, finished_line, progress_on
+from dpone_core.cli.progress import BarProgress, LogProgress, progress_on
+from dpone_core.cli.progress_line import PhaseState, bar_line, finished_line
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.wiring.process import SilentProgress
 from tests.spec.builders import DPONE, Project, flow, hook, hooks
