@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
 from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.projection import observed_projection
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
@@ -60,19 +61,13 @@ class DuckDbStaging:
         return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
 
     def project_lineage(self, handle: StagedHandle) -> LineageProjection:
-        lineage = handle.request.lineage
-        conditions = {
-            name: f"{quote_ansi(name)} = {constant_expression(name, text)}" for name, text in lineage.constants.items()
-        }
-        if lineage.row_id_columns:
-            conditions[ROW_ID] = f"regexp_full_match({quote_ansi(ROW_ID)}, '[0-9a-f]{{64}}')"
-        if not conditions:
-            return LineageProjection(columns=(), rows=0)
-        counts = [f"count(*) FILTER ({condition})" for condition in conditions.values()]
-        whole = f"count(*) FILTER ({' AND '.join(conditions.values())})"
-        row = self._database.rows(f"SELECT count(*), {whole}, {', '.join(counts)} FROM {qualified(handle.table)}")[0]
-        held = tuple(name for name, count in zip(conditions, row[2:], strict=True) if count == row[0])
-        return LineageProjection(columns=held, rows=int(row[1]))
+        return observed_projection(
+            handle.request.lineage,
+            qualified(handle.table),
+            constant=constant_expression,
+            is_row_id=f"regexp_full_match({quote_ansi(ROW_ID)}, '[0-9a-f]{{64}}')",
+            first_row=lambda sql: self._database.rows(sql)[0],
+        )
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         return publish(self._database, handle)

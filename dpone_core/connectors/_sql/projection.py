@@ -1,0 +1,30 @@
+"""Reading back, from staged rows themselves, which lineage columns hold this load's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.model.lineage import ROW_ID
+from dpone_core.ports.sink import LineageColumns, LineageProjection
+
+
+def observed_projection(
+    lineage: LineageColumns,
+    relation: str,
+    *,
+    constant: Callable[[str, str], str],
+    is_row_id: str,
+    first_row: Callable[[str], Sequence[object]],
+) -> LineageProjection:
+    """In one query over `relation`. `constant` spells a column's value, `is_row_id` is true of 64 hex digits."""
+    conditions = {name: f"{quote_ansi(name)} = {constant(name, text)}" for name, text in lineage.constants.items()}
+    if lineage.row_id_columns:
+        conditions[ROW_ID] = is_row_id
+    if not conditions:
+        return LineageProjection(columns=(), rows=0)
+    every = " AND ".join(conditions.values())
+    counts = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in (every, *conditions.values()))
+    total, whole, *held = first_row(f"SELECT count(*), {counts} FROM {relation}")
+    columns = tuple(name for name, count in zip(conditions, held, strict=True) if count == total)
+    return LineageProjection(columns=columns, rows=int(str(whole)))
