@@ -61,16 +61,15 @@ def refuse_unsettled(context: LoadContext, saved: SavedCursor | None) -> None:
     if intent is None or intent.is_settled_by(saved):
         return
     held = _is_in_target(context, intent)
-    load_id = intent.identity.load_id
     context.record.note(
         "earlier_load_examined",
         GOVERNANCE_PHASE,
         GOVERNANCE_KIND,
         StepOutcome.WARNING,
-        {"earlier_run_id": intent.identity.run_id, "earlier_load_id": load_id, "is_in_target": held},
+        {"earlier_run_id": intent.identity.run_id, "earlier_load_id": intent.identity.load_id, "is_in_target": held},
     )
     if held is False:
-        context.record.warnings.append(f"load {load_id} ended before it published; its rows are loaded now")
+        context.record.warnings.append("earlier_load_not_published")
         return
     context.position.unsettled_load = True
     raise LoadAlreadyCommittedError(intent) if held else EarlierLoadUnknownError(intent)

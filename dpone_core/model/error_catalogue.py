@@ -649,14 +649,13 @@ _COMMIT = _entries(
     ),
     (
         "published_row_count_mismatch",
-        "The commit returned and the target did not gain as many rows as were staged. It was not rolled back.",
+        "The commit returned and the target did not gain as many rows as were staged; it was not rolled back.",
         "Stop retries and compare the target with the source; look for another writer of the same target.",
     ),
     (
         "published_rows_not_counted",
         "The commit returned and the rows of the target could not be counted.",
-        "Count them, compare with the evidence, then decide. As a warning: the sink does not count, so nothing was "
-        "compared.",
+        "Count them and compare with the evidence; as a warning it says that this sink does not count.",
     ),
     (
         "written_rows_unreadable",
@@ -833,16 +832,13 @@ _STATE = (
         ("cursor_state_moved", "Another run moved the cursor meanwhile.", "Find the second writer; then decide."),
         (
             "load_already_committed",
-            "An earlier append of this process is in the target and its cursor was never saved. Nothing changed now.",
-            "Compare the target with that load's evidence, which names its load_id. If its rows stay, save the value "
-            "that `dpone state show` calls pending_cursor_value: `dpone state set MANIFEST --value V --reason R`. "
-            "If you remove its rows, set the cursor to the value it has, or below all rows if it has none; the next "
-            "run loads them again. Another run id changes nothing.",
+            "An earlier append of this process is in the target behind a cursor that was never saved; nothing changed.",
+            "Compare the target with that load's evidence, then run `dpone state set` with the pending_cursor_value of "
+            "`dpone state show` if its rows stay, or with the cursor as it was once they are removed.",
         ),
         (
             "earlier_load_unknown",
-            "An earlier append ended while it published, and nothing proves whether its rows are in the target. "
-            "Nothing changed now.",
+            "An earlier append ended while it published and nothing proves that it is in the target or not.",
             "Look for that load's rows in the target, then proceed as for load_already_committed.",
         ),
         (
@@ -891,6 +887,11 @@ _WARNING = _entries(
     ("acceptance_metric_unknown_columns", "A named column does not exist.", "Correct the column list."),
     ("acceptance_metric_uncountable_columns", "A column was left out.", "Leave it out by name, or accept it."),
     ("acceptance_metric_nothing_selected", "Nothing was measured on a side.", "Request a check or a column."),
+    (
+        "earlier_load_not_published",
+        "An earlier append ended before it published, so this load read its rows again.",
+        "Nothing; the step earlier_load_examined names that load.",
+    ),
     (
         "checkpoint_tail_torn",
         "A crash tore the last checkpoint record; it was left out.",

@@ -130,7 +130,7 @@ def test_a_load_that_died_before_it_published_is_loaded_by_the_next_one(tmp_path
     second = append(tmp_path, 1, first)
     outcome = second.ran().outcome
     assert outcome.passed and second.target_ids() == [1, 2, 3]
-    assert any("ended before it published" in warning for warning in outcome.warnings)
+    assert "earlier_load_not_published" in outcome.warnings
     assert second.step("earlier_load_examined")["details"]["is_in_target"] is False
 
 
