@@ -14,6 +14,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.governance import add_columns, stage_request
+from dpone_core.loading.native_legacy import NativeLegacyCoordinator
 from dpone_core.loading.native_plan import TransferPlanner
 from dpone_core.loading.native_stage import RangeStager
 from dpone_core.loading.native_staged import NativeStagedCoordinator
@@ -25,6 +26,7 @@ from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import TransferRunState
 from dpone_core.model.vocabulary import CheckpointState, LoadPath, TargetState
 from dpone_core.native_transfer.report import CommitUnknown, TransferReport, publish_report
+from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.scope import QualityScopeSummary
 
@@ -96,6 +98,8 @@ class NativeTransferService:
             execution.select_path(LoadPath.RESUME)
             return ResumeOnlyCoordinator(context=context, transfer=transfer).load(execution)
         execution.select_path(context.plan.load_path)
+        if sink.legacy is not None:
+            return self._legacy(transfer, sink.legacy, execution)
         if sink.staged is None or sink.ranges is None or context.sessions.open_reader is None:
             raise ETLConfigurationError("this route does not transfer key ranges", code="DPONE_ROUTE_REFUSED")
         request = stage_request(context, transfer)
@@ -113,6 +117,18 @@ class NativeTransferService:
         )
         return NativeStagedCoordinator(
             context=context, transfer=transfer, staged=sink.staged, ranges=sink.ranges, stager=stager
+        ).load(execution)
+
+    def _legacy(self, transfer: Transfer, legacy: LegacyLoadPort, execution: QualityGateExecution) -> PayloadLoad:
+        context, source = self.context, self.context.sessions.source.ranges
+        if source is None:
+            raise ETLConfigurationError("this route does not transfer key ranges", code="DPONE_ROUTE_REFUSED")
+        request = stage_request(context, transfer)
+        context.sessions.sink.target.preflight(request)
+        execution.revalidate(context.config)
+        add_columns(context, transfer)
+        return NativeLegacyCoordinator(
+            context=context, transfer=transfer, legacy=legacy, source=source, base=request
         ).load(execution)
 
     def _report(

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpone_core.errors import ConnectorError
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.native_workload import StagedRange, Transfer
+from dpone_core.loading.native_workload import Transfer
 from dpone_core.model.outcome import count_or_none
 
 SOURCE_CHANGED = "source_changed_while_read"
 INCOMPLETE = "partition_coverage_incomplete"
 
 
-def refuse_lost_rows(context: LoadContext, transfer: Transfer, staged: tuple[StagedRange, ...]) -> None:
-    """Raises ConnectorError `partition_coverage_incomplete` when rows are missing or read twice.
+def refuse_lost_rows(context: LoadContext, transfer: Transfer, active_rows: Mapping[str, int]) -> None:
+    """`active_rows` are those of this attempt's partitions, by id.
+
+    Raises ConnectorError `partition_coverage_incomplete` when rows are missing or read twice.
 
     Without a common snapshot the source may have changed: if its number of rows is another one now, that is said as a
     warning; if it is still the planned one, rows moved between ranges while they were read, which is a loss.
     """
     kept = transfer.ledger.committed_rows()
     counts = [
-        *(each.done.rows_exported for each in staged),
+        *active_rows.values(),
         *(count_or_none(kept.get(partition)) for partition in transfer.scope.kept),
     ]
     planned, rows = transfer.ledger.run.plan.rows, sum(count for count in counts if count is not None)

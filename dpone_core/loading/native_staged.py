@@ -8,8 +8,7 @@ same run, unless the rows themselves were refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from dpone_core.acceptance.policy import AcceptanceMetricError
@@ -34,6 +33,7 @@ from dpone_core.loading.native_workload import (
     Transfer,
     cleanup_handle,
     published_result,
+    quietly,
     staged_result,
 )
 from dpone_core.loading.payload import PayloadLoad
@@ -67,7 +67,8 @@ class NativeStagedCoordinator:
         whole: StagedHandle | None = None
         staged = self._stage()
         try:
-            refuse_lost_rows(context, self.transfer, staged)
+            rows = {each.done.partition.id: each.done.rows_exported for each in staged}
+            refuse_lost_rows(context, self.transfer, rows)
             refuse_unwindowed_rows(self.transfer.extraction, sum(each.handle.staged_rows for each in staged))
             whole = self._assembled(staged, execution)
             receipt = self._judge(execution, staged)
@@ -173,22 +174,26 @@ class NativeStagedCoordinator:
         before = rows_in_target(context)
         arm_commit(context, self.transfer.extraction, 0)  # the lease is still ours; the guard is armed below
         guard = self.transfer.ledger.guarded([each.done for each in batch], self._witness(handle))
-        guard.arm()
+        try:
+            guard.arm()
+        except BaseException as error:
+            quietly(guard.refused, error)  # it may be durable although its answer was lost
+            raise
         earlier, checkpoint = position.result, position.native_checkpoint
         position.committing()
         try:
             done = self.staged.finalize(handle)
         except CommitOutcomeUnknownError as error:
-            _quietly(guard.unknown, error)
+            quietly(guard.unknown, error)
             raise
         except ConnectorError as error:
             position.refused()
             if checkpoint is CheckpointState.COMMITTED:
                 position.committed_natively(earlier, checkpoint)
-            _quietly(guard.refused, error)
+            quietly(guard.refused, error)
             raise
         except BaseException as error:
-            _quietly(guard.unknown, error)
+            quietly(guard.unknown, error)
             raise
         finalized.append(done)
         position.committed_natively(published_result(earlier, finalized), CheckpointState.UNKNOWN)
@@ -200,12 +205,12 @@ class NativeStagedCoordinator:
         try:
             refuse_wrong_growth(self.context, done, handle.staged_rows, before)
         except DponeError as error:
-            _quietly(guard.unknown, error)
+            quietly(guard.unknown, error)
             raise
         try:
             guard.commit()
         except BaseException as error:
-            _quietly(guard.incomplete, error)
+            quietly(guard.incomplete, error)
             raise
 
     def _witness(self, handle: StagedHandle) -> dict[str, object]:
@@ -250,9 +255,3 @@ def range_batches(staged: tuple[StagedRange, ...]) -> list[tuple[tuple[StagedRan
     first = filled[0] if filled else staged[0]
     empty = tuple(each for each in staged if not each.handle.staged_rows and each is not first)
     return [((*empty, first), first.handle), *(((each,), each.handle) for each in filled[1:])]
-
-
-def _quietly(move: Callable[[str], None], error: BaseException) -> None:
-    """The primary error is on its way; a guard that cannot be moved stays armed, which blocks all the same."""
-    with suppress(Exception):
-        move(code_of(error))

@@ -6,13 +6,15 @@ it. Its rows carry the load id of the attempt that staged them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dpone_core.evidence.audit import utc_text
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
+from dpone_core.loading.record import code_of
 from dpone_core.model import lineage
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.outcome import LoadResult
@@ -116,3 +118,9 @@ def cleanup_handle(context: LoadContext, partition_id: str) -> StagedHandle:
         lineage=LineageColumns(),
     )
     return StagedHandle(request=request, table=target.table, payload_schema=request.schema, staged_rows=0)
+
+
+def quietly(move: Callable[[str], None], error: BaseException) -> None:
+    """The primary error is on its way; a guard that cannot be moved stays armed, which blocks all the same."""
+    with suppress(Exception):
+        move(code_of(error))

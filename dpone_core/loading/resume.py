@@ -13,10 +13,11 @@ from dpone_core.errors import ConnectorError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.governance import SnapshotSteps, judged, source_dataset, target_dataset
 from dpone_core.loading.growth import rows_in_target
+from dpone_core.loading.native_coverage import refuse_lost_rows
 from dpone_core.loading.native_workload import Transfer
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
-from dpone_core.model.vocabulary import Boundary, FinalizationPhase, LoadPath, Side
+from dpone_core.model.vocabulary import Boundary, LoadPath, Side
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
 
@@ -40,7 +41,7 @@ class ResumeOnlyCoordinator:
             extracted_rows=0,
             staged_rows=0,
             attempts=context.identity.attempt,
-            governance_finalization=FinalizationPhase.PRE_FINALIZE,
+            governance_finalization=context.plan.finalization_phase,
         )
         evidence = SnapshotSteps(context=context)
         recorder = AcceptanceMetricsRecorder(
@@ -52,6 +53,7 @@ class ResumeOnlyCoordinator:
         payload = self.transfer.extraction.target.payload
         recorder.validate((source_dataset(context, self.transfer), target_dataset(context, payload)))
         receipt = self._judge(execution)
+        refuse_lost_rows(context, self.transfer, {})
         evidence.timed(recorder, Side.SOURCE)
         evidence.timed(recorder, Side.TARGET)
         context.environment.cancellation.checkpoint()

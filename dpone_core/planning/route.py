@@ -47,11 +47,28 @@ def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: C
                 f"connector '{side.type}' does not transfer key ranges", path=path, fix="remove it; one reader is used"
             )
     mode = config.sink.strategy.mode
+    if sink.sink is not None and sink.sink.load_path is LoadPath.LEGACY:
+        _refuse_legacy_ranges(config, sink.type)
     if mode not in _RANGED:
         raise RouteRefusedError(
             f"'{mode}' does not publish key ranges",
             path=path,
             fix=f"remove it, or use one of: {', '.join(_RANGED)}",
+        )
+
+
+def _refuse_legacy_ranges(config: LoadConfig, sink: str) -> None:
+    """Without staging every range is visible by itself: nothing could replace a whole target range by range."""
+    path = ("source", "options", "partitioning")
+    if config.sink.strategy.mode is not StrategyMode.INCREMENTAL_APPEND:
+        raise RouteRefusedError(
+            f"sink '{sink}' publishes each range by itself, which only incremental_append adds up to",
+            path=path,
+            fix="remove it, or use incremental_append",
+        )
+    if config.source.partitioning is not None and config.source.partitioning.workers > 1:
+        raise RouteRefusedError(
+            f"sink '{sink}' takes one range after the other", path=(*path, "workers"), fix="write workers: 1"
         )
 
 

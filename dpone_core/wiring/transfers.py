@@ -105,8 +105,9 @@ def reconcile_transfer(
 
 
 def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: UnresolvedBatch) -> SinkSays:
-    """Asked by the very identity the batch was published under. A batch without rows leaves no mark anywhere."""
-    if sink.publications is None or batch.load_id is None or not batch.rows:
+    """Asked by the very identity the batch was published under. A batch without rows leaves no mark anywhere;
+    a legacy sink knows that nothing is visible, not that everything is."""
+    if batch.load_id is None or not batch.rows:
         return SinkSays.CANNOT_SAY
     target = operation.plan.target
     request = StageRequest(
@@ -118,7 +119,9 @@ def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: Unresol
         physical_design=target.physical_design,
         lineage=LineageColumns(),
     )
-    return SinkSays.of(sink.publications.holds(request, batch.mark))
+    if sink.legacy is not None:
+        return SinkSays.CANNOT_SAY if sink.legacy.has_rows(request) else SinkSays.NOT_PUBLISHED
+    return SinkSays.of(None if sink.publications is None else sink.publications.holds(request, batch.mark))
 
 
 def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:

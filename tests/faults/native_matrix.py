@@ -126,14 +126,9 @@ class Cell:
             case FaultKind.SIGTERM:
                 return False
             case FaultKind.ERROR:
-                return (finalizes and self.when is When.AFTER) or commits or self._arms_unheard
+                return (finalizes and self.when is When.AFTER) or commits
             case FaultKind.CRASH:
-                return finalizes or commits or self._arms_unheard
-
-    @property
-    def _arms_unheard(self) -> bool:
-        """The guard is armed and its writer never heard so."""
-        return self.step.name.startswith("arm") and self.when is When.AFTER
+                return finalizes or commits
 
 
 def cells(sink: str) -> Iterator[Cell]:
