@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from dpone_core.contracts.platform import PlatformSettings
@@ -27,6 +28,8 @@ _LABEL_CHARACTERS: Final = 63
 _POD_NAME_CHARACTERS: Final = 50
 _UNSAFE_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _UNSAFE_NAME: Final = re.compile(r"[^a-z0-9]+")
+_quoted: Final = lru_cache(maxsize=4096)(shlex.quote)
+"""Words of commands repeat from step to step and from process to process."""
 _NAMED_ALIKE: Final = (
     *("namespace", "kubernetes_conn_id", "in_cluster", "config_file", "service_account_name", "image_pull_policy"),
     *("pod_template_file", "priority_class_name", "schedule_timeout_seconds", "pool", "queue", "priority_weight"),
@@ -129,7 +132,7 @@ class ProcessPods:
                 "env_vars": self._environment(step, receipt_task_ids),
                 "labels": {**self._labels, "dpone_step": label_value(step_id)},
                 "active_deadline_seconds": self.platform.deadline_of(step.timeout_seconds),
-                "dpone_command": shlex.join(step.argv),
+                "dpone_command": " ".join(map(_quoted, step.argv)),
                 "run_spec_ref": {**self._reference, "step_id": step_id},
             },
             secret_env=step.secret_env,

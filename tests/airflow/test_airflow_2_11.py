@@ -22,11 +22,7 @@ END_TO_END = CHECKOUT / "tests" / "airflow" / "end_to_end"
 LIMIT_SECONDS = 1500
 MODULES = {
     "contracts": (PROVIDER / "test_pod_args.py", PROVIDER / "test_outcome.py", PROVIDER / "test_provider_info.py"),
-    "DAG files": (
-        PROVIDER / "test_dag_files.py",
-        PROVIDER / "test_platform_pods.py",
-        END_TO_END / "test_generated_dag_files.py",
-    ),
+    "DAG files": (PROVIDER / "test_dag_files.py", PROVIDER / "test_platform_pods.py"),
     "floor": (PROVIDER / "test_provider_floor.py",),
     "runs": (PROVIDER / "test_real_runs.py",),
     "end to end": (END_TO_END / "test_visible_tasks.py",),
