@@ -23,7 +23,7 @@ from dpone_core.testing.builders import orders, stage_request
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import APPEND, connection, postgres_sink
 from tests.live.servers import scratch_postgres
-from tests.spec.builders import Project, flow
+from tests.spec.builders import Project, code_of, flow, outcome_of
 
 T = ExtractRequest(table=TableName(schema=None, name="t"))
 Server = Callable[..., list[tuple[Any, ...]]]
@@ -232,8 +232,8 @@ def test_a_native_transfer_loads_every_range(
             **changes,
         )
     )
-    finished = project.run()
-    assert finished.exit_code == 0, finished.stdout + finished.stderr
+    execution = project.execute("r1")
+    assert code_of(execution) is None, execution.error
     waiting = 1 if mode == "incremental_append" else 0  # the newest cursor value waits for a greater one
-    assert finished.result["final_rows"] == 5_001 - waiting
-    assert "exported_snapshot" in json.dumps(finished.document)
+    assert outcome_of(execution).result.final_rows == 5_001 - waiting
+    assert "exported_snapshot" in json.dumps(execution.report.as_json())

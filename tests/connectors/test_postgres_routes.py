@@ -300,11 +300,11 @@ def test_a_termination_ends_a_query_that_has_not_answered_yet(
 ) -> None:
     manifest: dict[str, Any] = slow(server, schema, 60 if where == "source" else 0)
     if where == "hook":
-        manifest["source"]["options"] = {"hooks": {"pre_hook": [hook("wait", "SELECT pg_sleep(60)")]}}
+        manifest["source"]["options"] = {"hooks": {"pre_hook": [hook("wait", f"SELECT pg_sleep(60), '{schema}'")]}}
     project.written(manifest)
     running = project.start("run", "m.yaml", "--run-id", "r1")
     deadline = time.monotonic() + 60
-    asleep = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    asleep = f"SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{schema}%'"
     while not server(asleep):
         assert time.monotonic() < deadline and running.poll() is None, running.communicate()
         time.sleep(0.05)
