@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
-from dpone_core.loading.native_workload import Transfer, cleanup_handle
+from dpone_core.loading.native_workload import Transfer, cleanup_handle, range_identity
+from dpone_core.model.artifacts import STAGING, artifact_name
 from dpone_core.model.fingerprint import fingerprint
-from dpone_core.model.load_config import LoadConfig, PartitioningConfig
+from dpone_core.model.load_config import LoadConfig, PartitioningConfig, TableName
 from dpone_core.model.partition import (
     CheckpointStatus,
     KeyBounds,
@@ -176,6 +177,17 @@ class TransferPlanner:
         for record in stale:
             if staged is not None and record.status is CheckpointStatus.LOADED:
                 staged.cleanup(cleanup_handle(self.context, record.partition_id))
+
+
+def own_staging(context: LoadContext) -> frozenset[str]:
+    """Names under which earlier attempts of this very run may have staged ranges: no leftovers, but what it resumes."""
+    store, target = context.sessions.checkpoints, context.plan.target
+    if store is None or context.plan.source.partitioning is None:
+        return frozenset()
+    run_id = str(context.identity.run_id)
+    table = TableName(schema=target.table.schema or target.default_schema, name=target.table.name)
+    records = store.latest(route_of(context.plan), run_id)
+    return frozenset(artifact_name(table, range_identity(run_id, record.partition_id), STAGING) for record in records)
 
 
 def refuse_open_transfers(context: LoadContext) -> None:

@@ -14,7 +14,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
 from dpone_core.loading.native import NativeLoad, NativeTransferService
-from dpone_core.loading.native_plan import refuse_open_transfers
+from dpone_core.loading.native_plan import own_staging, refuse_open_transfers
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
@@ -85,8 +85,9 @@ class ETLProcessor:
     def _report_leftovers(self) -> None:
         plan, record = self.context.plan, self.context.record
         leftovers = self.context.sessions.sink.target.leftovers(plan.target.table, plan.target.staging_schema)
-        if leftovers:
-            names = [str(leftover.table) for leftover in leftovers]
+        own = own_staging(self.context)
+        names = [str(leftover.table) for leftover in leftovers if leftover.table.name not in own]
+        if names:
             details: dict[str, object] = {"leftovers": names}
             record.note("leftovers_found", GOVERNANCE_PHASE, GOVERNANCE_KIND, StepOutcome.WARNING, details)
             record.warnings.append(f"leftovers of an earlier load: {', '.join(names)}")

@@ -221,6 +221,7 @@ def test_a_run_killed_after_nine_of_ten_ranges_reads_one_more(project: Project, 
     assert (scope["planned_count"], scope["source_rows"], scope["target_rows"]) == (10, 100, 100)
     staged = next(step for step in again.result["details"]["load_steps"] if step["step_id"] == "staged")
     assert staged["details_json"]["partitions_reused"] == 9
+    assert again.result["details"]["warnings"] == [], "what a run resumes is no leftover"
 
 
 def test_a_resume_reads_what_was_planned_although_the_source_grew(project: Project) -> None:
