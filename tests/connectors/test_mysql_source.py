@@ -490,14 +490,37 @@ def test_reading_cannot_write(server: Callable[..., None], ports: SourcePorts) -
         server("DROP FUNCTION sneaky")
 
 
-def test_closing_ends_a_query_that_has_not_answered(server: Callable[..., None], ports: SourcePorts) -> None:
-    asked = query("SELECT SLEEP(60) AS s")
-    stream = ports.source.open_stream(asked, ports.source.describe(asked))
-    closing_soon = threading.Timer(1.5, stream.close)
-    closing_soon.start()
-    started = time.monotonic()
-    assert list(stream.batches()) == []
-    assert time.monotonic() - started < 20
+@pytest.mark.parametrize("reader", READERS)
+def test_closing_ends_a_query_that_has_not_answered_here_and_on_the_server(
+    uri: str, server: Callable[..., None], reader: str
+) -> None:
+    running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '/* dpone % SLEEP(77)%'"
+    server("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1), (2)")
+    asked = query("SELECT SLEEP(77) AS s FROM t")
+    with (
+        open_source(connection(f"{uri}?reader={reader}")) as ports,
+        closing(connected(uri)) as session,
+        session.cursor() as cursor,
+    ):
+        stream = ports.source.open_stream(asked, ports.source.describe(asked))
+
+        def seen(wanted: int) -> bool:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                cursor.execute(running)
+                if cursor.fetchone() == (wanted,):
+                    return True
+                time.sleep(0.05)
+            return False
+
+        found: list[object] = []
+        reading = threading.Thread(target=lambda: found.extend(stream.batches()))
+        reading.start()
+        assert seen(1)
+        stream.close()
+        reading.join(timeout=20)
+        assert not reading.is_alive() and found == []
+        assert seen(0)
 
 
 def test_the_secret_of_a_stream_is_in_no_repr(uri: str) -> None:

@@ -68,6 +68,10 @@ class ChildReader:
             self._process.kill()
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded
 from dpone_core.connectors._arrow.child_reader import ChildReader, ChildRequest
@@ -21,7 +23,7 @@ from dpone_core.ports.source import ExtractRequest
 
 from .address import Address
 from .selection import chosen_cursor, relation, selection
-from .session import READING, Session
+from .session import READING, Session, end_query
 from .text import quoted_name, text_literal
 from .types import TEMPORAL_KINDS, NativeType, column_type, comparable, reading_expression
 
@@ -117,22 +119,32 @@ def stream_of(address: Address, chosen: str, schema: TableSchema) -> MySqlStream
 
 
 class MySqlStream:
-    """One pass over a selection. Closing while another thread iterates takes effect at once."""
+    """One pass over a selection. Closing while another thread iterates takes effect at once, on the server too."""
 
     def __init__(self, address: Address, sql: str, schema: TableSchema) -> None:
         self.schema = schema
+        self._address = address
+        self._mark = f"/* dpone {uuid4().hex} */"
         self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
-        self._reader = ChildReader(_request(address, sql, schema))
+        self._reader = ChildReader(_request(address, f"{self._mark} {sql}", schema))
+        self._unfinished = threading.Event()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        self._unfinished.set()
         for batch in bounded(self._reader.batches()):
             try:
                 yield self._cast(batch)
             except ConnectorError as error:
                 raise self._with_a_way_out(error) from error.__cause__
+        if not self._reader.closed:
+            self._unfinished.clear()
 
     def close(self) -> None:
+        """A server does not notice that its client is gone while it computes: the query is ended there."""
         self._reader.close()
+        if self._unfinished.is_set():
+            self._unfinished.clear()
+            end_query(self._address, self._mark)
 
     def _with_a_way_out(self, error: ConnectorError) -> ConnectorError:
         temporal = any(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import pymysql
@@ -14,6 +14,7 @@ from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError, ETLExecutionError
 
 from .address import Address
+from .text import text_literal
 from .types import NativeType, native_of_field
 
 READING: Final = (
@@ -25,6 +26,7 @@ READING: Final = (
 """What every reading session starts with: instants in UTC, patience with a slow sink, one snapshot, no writes."""
 
 _CONNECT_SECONDS: Final = 15
+_END_SECONDS: Final = 3
 _ABSENT: Final = frozenset({1049, 1146, 1109})
 _UNREACHABLE: Final = frozenset({1040, 1044, 1045, 1053, 1129, 1130, 1203, 1226, 1698, *range(2000, 3000)})
 """Limits, logins, shutdown; 2000 to 2999 are the client's own."""
@@ -32,7 +34,9 @@ _UNREACHABLE: Final = frozenset({1040, 1044, 1045, 1053, 1129, 1130, 1203, 1226,
 _BYTES_PER_CHARACTER: Final = 4
 
 
-def connect(address: Address, *, client_flag: int = 0, cursor: type[Cursor] = Cursor) -> pymysql.Connection[Any]:
+def connect(
+    address: Address, *, client_flag: int = 0, cursor: type[Cursor] = Cursor, seconds: int = _CONNECT_SECONDS
+) -> pymysql.Connection[Any]:
     """A session in autocommit mode; the driver's own exceptions. Never without the TLS that was asked for."""
     connection = pymysql.connect(
         host=address.host,
@@ -42,7 +46,7 @@ def connect(address: Address, *, client_flag: int = 0, cursor: type[Cursor] = Cu
         database=address.database,
         charset="utf8mb4",
         autocommit=True,
-        connect_timeout=_CONNECT_SECONDS,
+        connect_timeout=seconds,
         client_flag=client_flag,
         cursorclass=cursor,
         **_tls(address),
@@ -51,6 +55,20 @@ def connect(address: Address, *, client_flag: int = 0, cursor: type[Cursor] = Cu
         connection.close()
         raise ConnectorError("the MySQL server offers no TLS", code="source_unreachable")
     return connection
+
+
+def end_query(address: Address, mark: str) -> None:
+    """Ends what this user runs under a comment `mark`; whatever stands in the way, the query ends by itself one day."""
+    running = f"SELECT id FROM information_schema.processlist WHERE info LIKE {text_literal(mark + '%')}"
+    with suppress(pymysql.MySQLError, OSError, ConnectorError):
+        connection = connect(address, seconds=_END_SECONDS)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(running)
+                for (identifier,) in cursor.fetchall():
+                    cursor.execute(f"KILL {int(identifier)}")
+        finally:
+            connection.close()
 
 
 def _tls(address: Address) -> dict[str, Any]:
