@@ -14,7 +14,7 @@ from dpone_core.contracts.platform import PlatformSettings
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.connection import EMBEDDED_SCHEMES
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.load_config import CheckpointsType, LoadConfig
 from dpone_core.model.vocabulary import StateType
 
 EVIDENCE_VARIABLE: Final = "DPONE_EVIDENCE_DIR"
@@ -60,6 +60,9 @@ def _kept(config: LoadConfig, settings: PlatformSettings, mapped: frozenset[str]
         yield _Kept(what="evidence", path=evidence)
     if config.state is StateType.FILE:
         yield _Kept(what="state of type file", path=evidence or ".dpone")
+    partitioning = config.source.partitioning
+    if partitioning is not None and partitioning.checkpoints is CheckpointsType.FILE:
+        yield _Kept(what="checkpoints of type file", path=evidence or ".dpone")
     if config.sink.connection_ref is not None:
         yield from _side(config, "the target", config.sink.type, config.sink.connection_ref, mapped, written=True)
     if config.source.connection_ref is not None:

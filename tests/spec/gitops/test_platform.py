@@ -191,3 +191,10 @@ def test_a_target_that_is_always_a_file_needs_a_volume_wherever_its_secret_point
 
 def test_a_served_target_needs_none(project: Project) -> None:
     assert compiled(project).platform.volumes == ()
+
+
+def test_checkpoints_in_files_need_a_volume(project: Project) -> None:
+    """A resume in another pod would not find them, nor the guard that must stop it."""
+    split = {"partitioning": {"column": "id", "num_partitions": 2, "checkpoints": "file"}}
+    project.written(flow(sink__type="clickhouse", source__options=split))
+    assert "checkpoints of type file" in refused(project).message
