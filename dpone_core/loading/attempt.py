@@ -18,7 +18,6 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState
 from dpone_core.ports.state import Lease
-from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.report import QualityGateReport
 
 OpenSessions = Callable[[LoadIdentity], AbstractContextManager[LoadSessions]]
@@ -39,7 +38,6 @@ def run_attempt(
     started_at = environment.clock.utc_now()
     position = LoadPosition()
     record = LoadRecord(identity=identity, plan=request.plan, clock=environment.clock, audit=None)
-    report: QualityGateReport | None = None
     error: BaseException | None = None
     try:
         with open_sessions(identity) as sessions, ExitStack() as shield:
@@ -53,14 +51,10 @@ def run_attempt(
                 position=position,
                 commit_shield=shield,
             )
-            report = _leased(context)
+            _leased(context)
     except BaseException as caught:  # noqa: BLE001 - the outcome of every failure is stated here, none escapes
         error = _interruption_behind(caught, environment, position)
-    if isinstance(error, QualityGateFailure):
-        report = error.report
-    return AttemptResult(
-        outcome=_outcome(request, environment, record, position, report, error, started_at), error=error
-    )
+    return AttemptResult(outcome=_outcome(request, environment, record, position, error, started_at), error=error)
 
 
 def _interruption_behind(caught: BaseException, environment: LoadEnvironment, position: LoadPosition) -> BaseException:
@@ -75,13 +69,13 @@ def _interruption_behind(caught: BaseException, environment: LoadEnvironment, po
     return caught
 
 
-def _leased(context: LoadContext) -> QualityGateReport:
+def _leased(context: LoadContext) -> None:
     """Holds the target's lease around the attempt; a failed attempt is recorded while the sessions are open."""
     lease_port = context.sessions.lease
     now = context.environment.clock.utc_now()
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
-        report = ETLProcessor(context=replace(context, lease=lease)).process().receipt.report
+        ETLProcessor(context=replace(context, lease=lease)).process()
     except BaseException as caught:
         error = _interruption_behind(caught, context.environment, context.position)
         with context.environment.cancellation.shielded():
@@ -92,7 +86,6 @@ def _leased(context: LoadContext) -> QualityGateReport:
         raise error from caught
     if lease_port is not None and lease is not None:
         lease_port.release(lease)
-    return report
 
 
 def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
@@ -119,7 +112,6 @@ def _outcome(
     environment: LoadEnvironment,
     record: LoadRecord,
     position: LoadPosition,
-    report: QualityGateReport | None,
     error: BaseException | None,
     started_at: datetime,
 ) -> LoadOutcome:
@@ -136,8 +128,8 @@ def _outcome(
         failure=None if error is None else failure_facts(error),
         boundary=None if error is None else position.boundary,
         retry=None if error is None else position.retry,
-        quality_gates=None if report is None else report.as_json(),
-        gate_counts=_counts(report),
+        quality_gates=None if position.judged is None else position.judged.as_json(),
+        gate_counts=_counts(position.judged),
         acceptance_required=request.snapshot.acceptance.is_required,
         steps=tuple(record.steps),
         decisions=request.plan.decisions,

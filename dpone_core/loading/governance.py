@@ -145,8 +145,10 @@ def judged(
                 boundary=boundary, source=source, target=target, scope_summary=scope, outcome=outcome
             )
         except QualityGateFailure as failure:
+            context.position.judged = failure.report
             step.details |= {"quality_gates": failure.report.as_json()}
             raise
+        context.position.judged = receipt.report
         step.details |= {"quality_gates": receipt.report.as_json()}
     return receipt
 

@@ -12,6 +12,7 @@ from dpone_core.model.vocabulary import (
     SourceState,
     TargetState,
 )
+from dpone_core.quality.report import QualityGateReport
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class LoadPosition:
     """Mutable on purpose: whatever raises, what it says is what happened so far.
 
     `unproven_hook` is set while a hook that must not be repeated runs, and stays set if it did not succeed.
+    `judged` is what the gates said, whatever happens after them.
     `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor.
     `native_checkpoint` is what the checkpoints of a native transfer say once its target was touched.
     """
@@ -29,6 +31,7 @@ class LoadPosition:
     result: LoadResult = field(default_factory=LoadResult)
     unproven_hook: bool = False
     unsettled_load: bool = False
+    judged: QualityGateReport | None = None
     native_checkpoint: CheckpointState | None = None
 
     def committing(self) -> None:

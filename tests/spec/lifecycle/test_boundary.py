@@ -58,6 +58,21 @@ def test_a_failed_post_hook_leaves_a_committed_load_and_an_advanced_state(tmp_pa
     assert outcome.retry is not None and not outcome.retry.allows_automatic_retry
 
 
+@pytest.mark.parametrize("after_the_gates", ["sink.finalize", "sink.cleanup", "statements.execute"])
+def test_what_the_gates_said_is_reported_whatever_fails_behind_them(tmp_path: Path, after_the_gates: str) -> None:
+    post = hooks(post=[hook("tidy", "DELETE FROM log")])
+    attempt = whole_load(tmp_path, source__options={**post, **cursor()})
+    outcome = attempt.fails(after_the_gates).ran().outcome
+    assert outcome.failure is not None
+    assert outcome.quality_gates is not None and outcome.quality_gates["passed"] is True
+    assert outcome.gate_counts.passed == 1
+
+
+def test_a_load_that_failed_before_its_gates_reports_none(tmp_path: Path) -> None:
+    outcome = whole_load(tmp_path).fails("sink.stage").ran().outcome
+    assert outcome.quality_gates is None and outcome.gate_counts.passed == 0
+
+
 def test_the_audit_keeps_a_committed_load_committed_when_its_post_hook_fails(tmp_path: Path) -> None:
     attempt = whole_load(tmp_path, source__options={**hooks(post=[hook("tidy", "DELETE FROM log")]), **cursor()})
     attempt.fails("statements.execute").ran()
