@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
-from dpone_core.loading.native_workload import Transfer, cleanup_handle, range_identity
-from dpone_core.model.artifacts import STAGING, artifact_name
+from dpone_core.loading.native_blocks import refuse_half_published
+from dpone_core.loading.native_workload import Transfer, cleanup_handle
 from dpone_core.model.fingerprint import fingerprint
-from dpone_core.model.load_config import LoadConfig, PartitioningConfig, TableName
+from dpone_core.model.load_config import LoadConfig, PartitioningConfig
 from dpone_core.model.partition import (
     CheckpointStatus,
     KeyBounds,
@@ -30,15 +30,10 @@ from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.decision import decide
 from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.native_transfer.ledger import TransferLedger
-from dpone_core.planning.partitions import PartitionKeyError, covering, plan_ranges, route_of
+from dpone_core.planning.key_scales import PartitionKeyError
+from dpone_core.planning.partitions import covering, plan_ranges, route_of
 from dpone_core.ports.ranges import RangeSourcePort
 from dpone_core.ports.source import CursorWindow
-
-
-class TransferIncompleteError(ETLExecutionError):
-    """Another run has published a part of its ranges; its rows would be loaded a second time."""
-
-    code = "native_transfer_run_incomplete"
 
 
 class TransferChangedError(ETLExecutionError):
@@ -142,7 +137,7 @@ class TransferPlanner:
                 if other.run_id != run_id:
                     records = self.store.latest(route, other.run_id)
                     require_resolved(other.run_id, records)
-                    _refuse_half_published(other, records)
+                    refuse_half_published(other, records)
         except ETLExecutionError:
             self.context.position.unsettled_load = True
             raise
@@ -177,30 +172,6 @@ class TransferPlanner:
         for record in stale:
             if staged is not None and record.status is CheckpointStatus.LOADED:
                 staged.cleanup(cleanup_handle(self.context, record.partition_id))
-
-
-def own_staging(context: LoadContext) -> frozenset[str]:
-    """Names under which earlier attempts of this very run may have staged ranges: no leftovers, but what it resumes."""
-    store, target = context.sessions.checkpoints, context.plan.target
-    if store is None or context.plan.source.partitioning is None:
-        return frozenset()
-    run_id = str(context.identity.run_id)
-    table = TableName(schema=target.table.schema or target.default_schema, name=target.table.name)
-    records = store.latest(route_of(context.plan), run_id)
-    return frozenset(artifact_name(table, range_identity(run_id, record.partition_id), STAGING) for record in records)
-
-
-def refuse_open_transfers(context: LoadContext) -> None:
-    """For a load that is not split: no transfer into this target stands half published, or nobody knows."""
-    store, route = context.sessions.checkpoints, route_of(context.plan)
-    try:
-        for run in () if store is None else store.open_runs(route):
-            records = store.latest(route, run.run_id) if store is not None else ()
-            require_resolved(run.run_id, records)
-            _refuse_half_published(run, records)
-    except ETLExecutionError:
-        context.position.unsettled_load = True
-        raise
 
 
 def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
@@ -239,12 +210,3 @@ def _windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
         return extraction
     planned = CursorWindow(column=window.column, lower=plan.window_lower, upper=plan.window_upper)
     return replace(extraction, request=replace(extraction.request, window=planned), next_cursor=plan.next_cursor)
-
-
-def _refuse_half_published(run: TransferRun, records: tuple[PartitionCheckpoint, ...]) -> None:
-    committed = sum(record.status is CheckpointStatus.COMMITTED for record in records)
-    if committed and run.route.strategy is not StrategyMode.FULL_REFRESH:
-        raise TransferIncompleteError(
-            f"run {run.run_id!r} has published {committed} of {len(run.plan.ranges)} ranges and has not finished",
-            fix=f"run again with --run-id {run.run_id}, or remove its rows and say so with `dpone transfer reconcile`",
-        )

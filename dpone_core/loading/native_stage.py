@@ -9,13 +9,19 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.loading.context import LoadContext, OpenReader
+from dpone_core.loading.native_readers import (
+    READER_ENDED,
+    FailedRange,
+    RangeWork,
+    ReaderStoppedError,
+    SharedProgress,
+)
 from dpone_core.loading.native_workload import StagedRange, Transfer, range_request
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.record import code_of
@@ -23,24 +29,9 @@ from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferPartition
 from dpone_core.native_transfer.decision import artifact_checksum, is_reusable
 from dpone_core.native_transfer.ledger import TransferredPartition
-from dpone_core.ports.progress import Progress
 from dpone_core.ports.ranges import RangeStagingPort
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.sink import StagedHandle, StagedLoadPort, StageRequest
-
-_ENDED: Final = None
-
-
-class _StoppedError(Exception):
-    """Another range failed; this one ends without a word."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failed:
-    """`partition` is None when the reader's session could not be opened."""
-
-    partition: TransferPartition | None
-    error: BaseException
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +84,8 @@ class RangeStager:
 
     def _read(self, missing: Sequence[TransferPartition]) -> Iterator[StagedRange]:
         """Yields nothing before all readers ended; results that came before a failure are recorded all the same."""
-        work = _Work(partitions=list(missing), workers=min(self.partitioning.workers, len(missing)))
-        progress = _SharedProgress(self.context.environment.progress)
+        work = RangeWork(partitions=list(missing), workers=min(self.partitioning.workers, len(missing)))
+        progress = SharedProgress(self.context.environment.progress)
         stamp = self.context.environment.clock.utc_now()
         threads = [
             threading.Thread(target=self._run_reader, args=(work, progress, stamp), name="dpone-range", daemon=True)
@@ -121,43 +112,43 @@ class RangeStager:
             raise failure.error
         yield from staged
 
-    def _collect(self, work: _Work, staged: list[StagedRange], *, only_present: bool = False) -> _Failed | None:
+    def _collect(self, work: RangeWork, staged: list[StagedRange], *, only_present: bool = False) -> FailedRange | None:
         """Records each staged range as it arrives, until every reader has ended; returns the first failure."""
-        failure: _Failed | None = None
+        failure: FailedRange | None = None
         while work.running:
             try:
                 result = work.results.get(block=not only_present)
             except queue.Empty:
                 break
-            if result is _ENDED:
+            if result is READER_ENDED:
                 work.running -= 1
-            elif isinstance(result, _Failed):
+            elif isinstance(result, FailedRange):
                 failure = failure or result
             else:
                 self.transfer.ledger.loaded(result.done)
                 staged.append(result)
         return failure
 
-    def _run_reader(self, work: _Work, progress: _SharedProgress, stamp: datetime) -> None:
+    def _run_reader(self, work: RangeWork, progress: SharedProgress, stamp: datetime) -> None:
         partition: TransferPartition | None = None
         try:
             with self.open_reader() as reader:
                 while (partition := work.next()) is not None:
                     work.results.put(self._transferred(reader, partition, work, progress, stamp))
-        except _StoppedError:
+        except ReaderStoppedError:
             pass
         except BaseException as error:  # noqa: BLE001 - carried to the calling thread, raised there
             work.stop()
-            work.results.put(_Failed(partition=partition, error=error))
+            work.results.put(FailedRange(partition=partition, error=error))
         finally:
-            work.results.put(_ENDED)
+            work.results.put(READER_ENDED)
 
     def _transferred(
         self,
         reader: SourcePorts,
         partition: TransferPartition,
-        work: _Work,
-        progress: _SharedProgress,
+        work: RangeWork,
+        progress: SharedProgress,
         stamp: datetime,
     ) -> StagedRange:
         if reader.ranges is None:
@@ -201,65 +192,6 @@ class RangeStager:
             return True
         projection = self.staged.project_lineage(handle)
         return projection.rows == handle.staged_rows and set(projection.columns) == planned
-
-
-@dataclass(slots=True, kw_only=True)
-class _Work:
-    """Partitions still to read and what readers say. It is the Cancellation of their pumps."""
-
-    partitions: list[TransferPartition]
-    workers: int
-    results: queue.SimpleQueue[StagedRange | _Failed | None] = field(default_factory=queue.SimpleQueue)
-    running: int = 0
-    _stopped: threading.Event = field(default_factory=threading.Event)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.running = self.workers
-
-    def next(self) -> TransferPartition | None:
-        with self._lock:
-            return self.partitions.pop(0) if self.partitions and not self._stopped.is_set() else None
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    @contextmanager
-    def shielded(self) -> Iterator[None]:
-        yield
-
-    def checkpoint(self) -> None:
-        if self._stopped.is_set():
-            raise _StoppedError
-
-
-@dataclass(slots=True)
-class _SharedProgress:
-    """Sums what the readers report, each of its own range."""
-
-    progress: Progress
-    _rows: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def of(self, partition_id: str) -> _RangeProgress:
-        return _RangeProgress(self, partition_id)
-
-    def report(self, partition_id: str, rows: int, size_bytes: int) -> None:
-        with self._lock:
-            self._rows[partition_id] = (rows, size_bytes)
-            self.progress.rows(sum(each[0] for each in self._rows.values()), sum(e[1] for e in self._rows.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class _RangeProgress:
-    shared: _SharedProgress
-    partition_id: str
-
-    def phase(self, name: str) -> None:
-        return None
-
-    def rows(self, total_rows: int, total_bytes: int) -> None:
-        self.shared.report(self.partition_id, total_rows, total_bytes)
 
 
 def _checksum(handle: StagedHandle, partition: TransferPartition) -> str:

@@ -34,6 +34,7 @@ from dpone_core.loading.native_workload import (
     cleanup_handle,
     published_result,
     quietly,
+    range_batches,
     staged_result,
 )
 from dpone_core.loading.payload import PayloadLoad
@@ -247,11 +248,3 @@ class NativeStagedCoordinator:
                 raise EvidenceWriteError(
                     "staging of this committed load could not be removed", code="staged_cleanup_failed"
                 ) from error
-
-
-def range_batches(staged: tuple[StagedRange, ...]) -> list[tuple[tuple[StagedRange, ...], StagedHandle]]:
-    """Each range with rows is published by itself; those without go with the first one, for they publish nothing."""
-    filled = [each for each in staged if each.handle.staged_rows]
-    first = filled[0] if filled else staged[0]
-    empty = tuple(each for each in staged if not each.handle.staged_rows and each is not first)
-    return [((*empty, first), first.handle), *(((each,), each.handle) for each in filled[1:])]

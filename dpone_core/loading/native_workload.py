@@ -124,3 +124,11 @@ def quietly(move: Callable[[str], None], error: BaseException) -> None:
     """The primary error is on its way; a guard that cannot be moved stays armed, which blocks all the same."""
     with suppress(Exception):
         move(code_of(error))
+
+
+def range_batches(staged: tuple[StagedRange, ...]) -> list[tuple[tuple[StagedRange, ...], StagedHandle]]:
+    """Each range with rows is published by itself; those without go with the first one, for they publish nothing."""
+    filled = [each for each in staged if each.handle.staged_rows]
+    first = filled[0] if filled else staged[0]
+    empty = tuple(each for each in staged if not each.handle.staged_rows and each is not first)
+    return [((*empty, first), first.handle), *(((each,), each.handle) for each in filled[1:])]

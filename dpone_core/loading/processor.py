@@ -14,7 +14,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
 from dpone_core.loading.native import NativeLoad, NativeTransferService
-from dpone_core.loading.native_plan import own_staging, refuse_open_transfers
+from dpone_core.loading.native_blocks import own_staging, refuse_open_transfers
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService

@@ -8,50 +8,13 @@ source that orders otherwise must compare so or refuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
-from typing import Final
+from decimal import InvalidOperation
 
-from dpone_core.errors import ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.partition import KeyBounds, KeyRange, TransferRoute
-from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
-
-INTEGER_KINDS: Final = frozenset(
-    {
-        ColumnKind.INT8,
-        ColumnKind.INT16,
-        ColumnKind.INT32,
-        ColumnKind.INT64,
-        ColumnKind.UINT8,
-        ColumnKind.UINT16,
-        ColumnKind.UINT32,
-        ColumnKind.UINT64,
-    }
-)
-_TIMES: Final = frozenset({ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ})
-KEY_KINDS: Final = INTEGER_KINDS | _TIMES | {ColumnKind.DECIMAL, ColumnKind.DATE, ColumnKind.STRING, ColumnKind.UUID}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_TEXT_DIGITS: Final = 4
-_MAX_EXPONENT: Final = 100
-
-
-class PartitionKeyError(ETLExecutionError):
-    """The key cannot be split into ranges; nothing was read and nothing mutated. No value is named."""
-
-    code = "partition_key_unsupported"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
-    """Keys as integers and back. `number` may round down; `text` is exact."""
-
-    number: Callable[[str], int]
-    text: Callable[[int], str]
+from dpone_core.model.table_schema import Column, ColumnKind
+from dpone_core.planning.key_scales import PartitionKeyError, Scale, scale_of
 
 
 def route_of(plan: LoadPlan) -> TransferRoute:
@@ -66,7 +29,7 @@ def plan_ranges(key: Column, bounds: KeyBounds, partitions: int) -> tuple[KeyRan
 
     Raises PartitionKeyError for a type that has no ranges and for bounds that are not values of the key.
     """
-    scale = _scale_of(key, bounds)
+    scale = scale_of(key, bounds)
     null = KeyRange(partition_index=0, is_null_partition=True)
     if bounds.lower is None or bounds.upper is None:
         if bounds.lower is not None or bounds.upper is not None:
@@ -92,7 +55,7 @@ def covering(key: Column, given: KeyBounds, observed: KeyBounds) -> KeyBounds:
         raise _invalid(key)
     if observed.lower is None or observed.upper is None:
         return KeyBounds(lower=given.lower, upper=given.upper, rows=observed.rows)
-    scale = _scale_of(key, KeyBounds(lower=min(given.lower, observed.lower), upper=given.upper, rows=0))
+    scale = scale_of(key, KeyBounds(lower=min(given.lower, observed.lower), upper=given.upper, rows=0))
     if key.type.kind is ColumnKind.STRING:
         below, above = observed.lower < given.lower, observed.upper > given.upper
     else:
@@ -110,13 +73,13 @@ def covering(key: Column, given: KeyBounds, observed: KeyBounds) -> KeyBounds:
     return KeyBounds(lower=given.lower, upper=given.upper, rows=observed.rows)
 
 
-def _reaches(scale: _Scale, given: str, observed: str) -> bool:
+def _reaches(scale: Scale, given: str, observed: str) -> bool:
     """Whether `given` is not below `observed`, whose number may have been rounded down."""
     there, here = scale.number(given), scale.number(observed)
     return here < there or (here == there and (given == observed or scale.text(here) == observed))
 
 
-def _starts(lower: str, upper: str, edges: list[str], scale: _Scale) -> list[str]:
+def _starts(lower: str, upper: str, edges: list[str], scale: Scale) -> list[str]:
     """Where each range begins; the text of an edge may have come closer to a bound than its number."""
     first, last = scale.number(lower), scale.number(upper)
     inner = {edge: scale.number(edge) for edge in edges}
@@ -143,137 +106,6 @@ def _edges(lower: int, upper: int, partitions: int) -> list[int]:
         raise ValueError("a plan has at least one range")
     span = upper - lower + 1
     return sorted({lower + span * index // partitions for index in range(1, partitions)} - {lower})
-
-
-def _scale_of(key: Column, bounds: KeyBounds) -> _Scale:
-    kind = key.type.kind
-    if kind in INTEGER_KINDS:
-        return _Scale(number=int, text=str)
-    if kind in _TIMES:
-        return _time_scale(kind is ColumnKind.TIMESTAMP_TZ)
-    match kind:
-        case ColumnKind.DECIMAL:
-            return _decimal_scale(key.type)
-        case ColumnKind.DATE:
-            return _Scale(number=_date_number, text=lambda number: date.fromordinal(number).isoformat())
-        case ColumnKind.UUID:
-            return _Scale(number=_uuid_number, text=_uuid_text)
-        case ColumnKind.STRING:
-            return _text_scale(bounds.lower or "", bounds.upper or "")
-        case _:
-            raise PartitionKeyError(
-                f"partitioning column '{key.name}' is {key.type}, which has no ranges",
-                fix="choose an integer, decimal, date, timestamp, uuid or text column",
-            )
-
-
-def _decimal_scale(key: ColumnType) -> _Scale:
-    scale = key.scale or 0
-
-    def number(text: str) -> int:
-        value = Decimal(text)
-        if not value.is_finite():
-            raise ValueError("not a finite decimal")
-        sign, digits, exponent = value.as_tuple()
-        assert isinstance(exponent, int)  # finite
-        if abs(exponent) > _MAX_EXPONENT:
-            raise ValueError("no value of a decimal column")
-        whole = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
-        shift = scale + exponent
-        power = int(10 ** abs(shift))
-        return whole * power if shift >= 0 else whole // power
-
-    def text(value: int) -> str:
-        digits = str(abs(value)).rjust(scale + 1, "0")
-        shown = digits if scale == 0 else f"{digits[:-scale]}.{digits[-scale:]}"
-        return f"-{shown}" if value < 0 else shown
-
-    return _Scale(number=number, text=text)
-
-
-def _time_scale(zoned: bool) -> _Scale:
-    """Microseconds; a finer bound rounds down and keeps its own text."""
-
-    def number(text: str) -> int:
-        moment = datetime.fromisoformat(text)
-        if (moment.tzinfo is not None) is not zoned:
-            raise ValueError("a wall clock and an instant do not compare")
-        return ((moment.astimezone(UTC) if zoned else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
-
-    def text(value: int) -> str:
-        moment = _EPOCH + value * _MICROSECOND
-        return (moment if zoned else moment.replace(tzinfo=None)).isoformat(timespec="microseconds")
-
-    return _Scale(number=number, text=text)
-
-
-def _date_number(text: str) -> int:
-    """Only `YYYY-MM-DD`, whose order as text is the order of days."""
-    day = date.fromisoformat(text)
-    if day.isoformat() != text:
-        raise ValueError("not a canonical date")
-    return day.toordinal()
-
-
-def _uuid_number(text: str) -> int:
-    number = int(text.replace("-", ""), 16)
-    if _uuid_text(number) != text:
-        raise ValueError("not a canonical uuid")
-    return number
-
-
-def _uuid_text(number: int) -> str:
-    digits = f"{number:032x}"
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def _text_scale(lower: str, upper: str) -> _Scale:
-    """The first characters after the common prefix as digits; 0 stands for the end of the text.
-
-    Edges are made of characters between the two bounds' own alphabets, so that an engine which can hold the bounds
-    can hold an edge; surrogates and NUL never appear.
-    """
-    prefix = _common_prefix(lower, upper)
-    base = 0x80 if (lower[len(prefix) :] + upper[len(prefix) :]).isascii() else 0x110000
-
-    def number(text: str) -> int:
-        rest = text[len(prefix) :]
-        if not text.startswith(prefix):
-            raise ValueError("outside the span of the bounds")
-        value = 0
-        for position in range(_TEXT_DIGITS):
-            value = value * (base + 1) + (ord(rest[position]) + 1 if position < len(rest) else 0)
-        return value
-
-    def text(value: int) -> str:
-        digits = []
-        for _ in range(_TEXT_DIGITS):
-            value, digit = divmod(value, base + 1)
-            digits.append(digit)
-        characters = ""
-        for digit in reversed(digits):
-            if digit == 0:
-                break
-            characters += _storable(digit - 1, base)
-        return prefix + characters
-
-    return _Scale(number=number, text=text)
-
-
-def _storable(code: int, base: int) -> str:
-    """The character, or its nearest neighbour that every engine stores."""
-    if base == 0x80:
-        return chr(min(max(code, 0x20), 0x7E))
-    return chr(0xD7FF if 0xD800 <= code <= 0xDFFF else max(code, 0x20))
-
-
-def _common_prefix(lower: str, upper: str) -> str:
-    length = 0
-    for left, right in zip(lower, upper, strict=False):
-        if left != right:
-            break
-        length += 1
-    return lower[:length]
 
 
 def _invalid(key: Column) -> PartitionKeyError:

@@ -20,7 +20,8 @@ from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.partition import KeyBounds, KeyRange, TransferPartition, TransferRoute
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.planning.partitions import KEY_KINDS, PartitionKeyError, covering, plan_ranges
+from dpone_core.planning.key_scales import KEY_KINDS, PartitionKeyError
+from dpone_core.planning.partitions import covering, plan_ranges
 
 INT64 = ColumnType(kind=ColumnKind.INT64)
 PARTITIONS = st.integers(1, 40)
