@@ -38,6 +38,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             "state": plan.state.value,
             **({"allow_empty": plan.target.allow_empty} if plan.target.strategy is _REPLACE else {}),
         },
+        **_partitioning(plan),
         "targets": [_target(target) for target in plan.targets],
         "delivery": delivery_semantics(plan),
         "hooks": {
@@ -66,6 +67,24 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             }
         ),
         "warnings": list(plan.warnings),
+    }
+
+
+def _partitioning(plan: LoadPlan) -> dict[str, object]:
+    """Only of a plan that splits its extraction: into what, and how the ranges become visible."""
+    split = plan.source.partitioning
+    if split is None:
+        return {}
+    together = plan.target.strategy is StrategyMode.FULL_REFRESH
+    return {
+        "partitioning": {
+            "column": split.column,
+            "num_partitions": split.num_partitions,
+            "workers": split.workers,
+            "bounds": "given" if split.lower is not None else "asked",
+            "checkpoints": split.checkpoints.value,
+            "publication": "once" if together else "range by range",
+        }
     }
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from dpone_core.api import RunExecution
+from dpone_core.api import RunExecution, plan
+from dpone_core.wiring.runs import RetryPolicy
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
 
 STAGING = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '\\_\\_dpone\\_\\_stg%' ESCAPE '\\'"
@@ -370,3 +371,29 @@ def test_embedded_clickhouse_resumes_a_killed_transfer(project: Project, make: A
     assert metrics["target"]["row_count"] == 100
     scope = report(project, "r1")["quality_scope"]
     assert (scope["planned_count"], scope["source_rows"], scope["target_rows"]) == (10, 100, 100)
+
+
+def test_the_plan_says_how_a_load_is_split(project: Project) -> None:
+    project.written(append(source__options={**append()["source"]["options"], "partitioning": split()}))  # type: ignore[index]
+    (shown,) = plan(project.root / "m.yaml", environment={})
+    assert shown["partitioning"] == {
+        "column": "id",
+        "num_partitions": 9,
+        "workers": 2,
+        "bounds": "asked",
+        "checkpoints": "sink",
+        "publication": "range by range",
+    }
+
+
+def test_a_retry_of_the_same_process_resumes(project: Project) -> None:
+    """An allowed retry has the same run id, so what is staged is not read again."""
+    project.written(refresh(source__options={"partitioning": split(workers=1)}))
+    broken(project, 99)
+
+    def repairs(seconds: float) -> None:
+        repaired(project, 99)
+
+    execution = project.execute("r1", retry=RetryPolicy(retry_attempts=1, sleep=repairs))
+    assert execution.error is None and project.target() == ROWS
+    assert step(execution, "staged")["partitions_reused"] == 9
