@@ -5,6 +5,7 @@ Source: S1 "Airflow GitOps UX", design 12.
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
@@ -20,16 +21,19 @@ def step_title(spec: RunSpec, step: RunSpecStep) -> str:
 
 def step_document(spec: RunSpec, step: RunSpecStep) -> str:
     """What the step does, its lineage, and what a retry would repeat."""
-    lines = [f"**{step_title(spec, step)}**", "", f"- kind: {_kind(step)}", f"- manifest: `{spec.manifest}`"]
-    if step.hook is not None:
-        lines.append(f"- reads: {_names(step.hook.inputs)}")
-        lines.append(f"- writes: {_names(step.hook.outputs)}")
-        lines.append(f"- SQL: `{step.hook.sql_hash}`" if step.hook.sql_hash else "- SQL: none")
-    lines.append(f"- run time limit: {step.timeout_seconds} s")
-    lines.append(f"- a retry would repeat: {_repeated(step)}")
+    hook = step.hook
+    lineage = (
+        f"- reads: {_names(hook.inputs)}\n- writes: {_names(hook.outputs)}\n"
+        f"- SQL: {f'`{hook.sql_hash}`' if hook.sql_hash else 'none'}\n"
+        if hook is not None
+        else ""
+    )
     without = "stops" if step.without_receipt is WithoutReceipt.STOP else "may be retried"
-    lines.append(f"- without a receipt it {without}; retries configured: {step.retries}")
-    return "\n".join(lines)
+    return (
+        f"**{step_title(spec, step)}**\n\n- kind: {_kind(step)}\n- manifest: `{spec.manifest}`\n{lineage}"
+        f"- run time limit: {step.timeout_seconds} s\n- a retry would repeat: {_REPEATED[step.kind]}\n"
+        f"- without a receipt it {without}; retries configured: {step.retries}"
+    )
 
 
 def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
@@ -83,11 +87,8 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "not declared"
 
 
-def _repeated(step: RunSpecStep) -> str:
-    match step.kind:
-        case StepKind.BUNDLE_VERIFY:
-            return "reading and hashing the bundle; nothing is changed"
-        case StepKind.HOOK:
-            return "the hook's statements, unless this run has evidence that they succeeded"
-        case StepKind.LOAD:
-            return "the load from its source, only where the receipt says the target is not mutated or can be resumed"
+_REPEATED: Final = {
+    StepKind.BUNDLE_VERIFY: "reading and hashing the bundle; nothing is changed",
+    StepKind.HOOK: "the hook's statements, unless this run has evidence that they succeeded",
+    StepKind.LOAD: "the load from its source, only where the receipt says the target is not mutated or can be resumed",
+}

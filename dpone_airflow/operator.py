@@ -53,7 +53,7 @@ class StepFailedError(AirflowException):
 
 
 class DponePodOperator(KubernetesPodOperator):
-    """One run-spec step in one pod; returns the step's receipt as a flat mapping.
+    """One run-spec step in one pod; returns the step's receipt as a flat mapping. Made by `DponePodOperator.of`.
 
     Raises AirflowFailException (no retry) for a refused step, for a classification that forbids a repeat and where a
     step without receipt must stop; StepFailedError (retryable) otherwise.
@@ -77,12 +77,17 @@ class DponePodOperator(KubernetesPodOperator):
     _problem: ReceiptProblem | None = None
     _exit_code: int | None = None
 
-    def __init__(
-        self, *, dpone_command: str, run_spec_ref: Mapping[str, str], step: StepContract, **kwargs: Any
-    ) -> None:
-        kwargs["do_xcom_push"], kwargs["log_pod_spec_on_failure"] = True, False
-        super().__init__(**kwargs)
-        self.__dict__.update(dpone_command=dpone_command, run_spec_ref=run_spec_ref, step=step)
+    @classmethod
+    def of(
+        cls, *, dpone_command: str, run_spec_ref: Mapping[str, str], step: StepContract, **arguments: Any
+    ) -> DponePodOperator:
+        """A task of these arguments of KubernetesPodOperator.
+
+        No constructor of its own: Airflow wraps the constructor of every class again, at a cost for each parsed task.
+        """
+        task = cls(**arguments)
+        task.__dict__.update(dpone_command=dpone_command, run_spec_ref=run_spec_ref, step=step)
+        return task
 
     @property
     def evidence_path(self) -> str | None:

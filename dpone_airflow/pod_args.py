@@ -184,6 +184,7 @@ def pod_name(process: str, step_id: str) -> str:
     return _shortened(_UNSAFE_NAME.sub("-", f"dpone-{process}-{step_id}".lower()).strip("-"), _POD_NAME_CHARACTERS)
 
 
+@lru_cache(maxsize=4096)
 def label_value(text: str) -> str:
     """A Kubernetes label value (at most 63 characters); distinct texts stay distinct."""
     safe = _UNSAFE_LABEL.sub("_", text).strip("_.-") or "none"

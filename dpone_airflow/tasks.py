@@ -118,7 +118,7 @@ class _Process:
     ) -> DponePodOperator:
         from dpone_airflow.operator import DponePodOperator
 
-        return DponePodOperator(
+        return DponePodOperator.of(
             task_id=task_id,
             dag=self.dag,
             step=contract,
