@@ -12,11 +12,12 @@ import pytest
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.native_transfer.checkpoint_file import CheckpointFiles
 from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.native_transfer.report import report_path
 from dpone_core.planning.partitions import route_of
 from dpone_core.wiring.planned import plan_process
 from tests.spec.builders import Finished, Project, append_flow, code_of, outcome_of
 from tests.spec.native_transfer.builders import transferred
-from tests.spec.native_transfer.test_transfers import ROWS, STAGING, append, broken, refresh, split
+from tests.spec.native_transfer.test_transfers import ROWS, STAGING, append, broken, refresh, report, split
 
 LAST = ROWS[-1][0]
 
@@ -205,3 +206,29 @@ def test_damaged_checkpoints_stop_the_run_before_it_reads(project: Project) -> N
     again = project.execute("half")
     assert code_of(again) == "partition_checkpoint_unreadable"
     assert outcome_of(again).failure_context()["target_state"] == "not_mutated"  # type: ignore[index]
+
+
+def test_a_mixed_full_refresh_reads_every_range_again_and_counts_it_once(tmp_path: Path) -> None:
+    """S0 "Mixed full_refresh reactivation": nine committed ranges and one that is not are ten to read."""
+    project = Project(tmp_path)
+    project.orders(ROWS)
+    project.written(refresh(source__options={"partitioning": split(workers=1, checkpoints="file")}))
+    in_the_way = project.root / f"evidence/{report_path('orders', 'r1')}.json"
+    in_the_way.mkdir(parents=True)
+    failed = project.execute("r1")
+    context = outcome_of(failed).failure_context()
+    assert context is not None and context["checkpoint_state"] == "committed"
+    assert context["retry_classification"] == "retry_via_native_resume"
+    in_the_way.rmdir()
+    (path,) = project.root.rglob("r1-*.jsonl")
+    path.write_bytes(path.read_bytes()[:-10])
+    assert code_of(project.execute("r1")) == "native_transfer_manual_reconciliation_required"
+    declared = ("reconcile", "--run-id", "r1", "--found", "not_published", "--reason", "target restored")
+    assert transfer(project, *declared).code == "DPONE_TRANSFER_MARKER_CONTRADICTS"
+    assert transfer(project, *declared, "--override-marker").exit_code == 0
+    again = project.execute("r1")
+    assert again.error is None and project.target() == ROWS
+    scope = report(project, "r1")["quality_scope"]
+    assert (scope["active_count"], scope["skipped_committed_count"], scope["reactivated_count"]) == (10, 9, 9)
+    assert (scope["source_rows"], scope["target_rows"]) == (100, 100)
+    assert outcome_of(again).result.extracted_rows == 100
