@@ -36,7 +36,6 @@ sink:
   type: {sink}
   connection_ref: warehouse
   table: {{schema: raw, name: bench}}
-  staging: {{schema: ops}}
   strategy: {{mode: full_refresh}}
   options:
     {design}load_governance: {governance}

@@ -13,6 +13,7 @@ import pytest
 from dpone_core.connectors.files import probe
 from dpone_core.connectors.files.open import open_source
 from dpone_core.errors import ConnectorError
+from dpone_core.model.file_reading import FileReading
 from dpone_core.model.table_schema import ColumnKind
 from dpone_core.model.vocabulary import Side
 from dpone_core.ports.metrics import MetricRequest
@@ -130,3 +131,27 @@ def test_distinct_counts_are_bounded_not_approximated(tmp_path: Path, monkeypatc
         with pytest.raises(ConnectorError) as raised:
             ports.metrics.collect(request)
     assert raised.value.code == "metric_memory_exceeded"
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_null_counts_are_right_for_required_and_for_nullable_columns(tmp_path: Path, nullable: bool) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=nullable), pa.field("v", pa.string())])
+    pq.write_table(pa.table({"id": [1, 2, 3], "v": ["a", None, None]}, schema=schema), tmp_path / "a.parquet")
+    extract = ExtractRequest(path="a.parquet", format="parquet")
+    request = MetricRequest(side=Side.SOURCE, extract=extract, null_counts=("id", "v"))
+    only_required = MetricRequest(side=Side.SOURCE, extract=extract, null_counts=("id",))
+    with open_source(connection(f"file:///{tmp_path}")) as ports:
+        assert ports.metrics is not None
+        answer = ports.metrics.collect(request)
+        assert (answer["row_count"], answer["null_counts"]) == (3, {"id": 0, "v": 2})
+        assert ports.metrics.collect(only_required) == {"row_count": 3, "null_counts": {"id": 0}, "distinct_counts": {}}
+
+
+def test_a_declared_not_null_is_no_proof_for_a_null_count(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", {"v": pa.array(["a", None])})
+    declared = ExtractRequest(path="a.parquet", format="parquet", reading=FileReading(not_null=("v",)))
+    request = MetricRequest(side=Side.SOURCE, extract=declared, null_counts=("v",))
+    with open_source(connection(f"file:///{tmp_path}")) as ports:
+        assert ports.metrics is not None
+        with pytest.raises(ConnectorError, match="'v'"):
+            ports.metrics.collect(request)

@@ -1,6 +1,7 @@
 """Acceptance metrics of files, as a source and as a target: streamed, never held.
 
-Row and null counts come from the decoded batches. Distinct counts are exact: each column's distinct values are kept
+Row and null counts come from the decoded batches; a required Parquet column has no place for a NULL and is not decoded
+for its count. Distinct counts are exact: each column's distinct values are kept
 as one Arrow array, merged when as much new has gathered as is already known (amortised linear), and bounded: past
 MAX_DISTINCT_BYTES the probe stops with `metric_memory_exceeded` instead of guessing.
 """
@@ -8,6 +9,7 @@ MAX_DISTINCT_BYTES the probe stops with `metric_memory_exceeded` instead of gues
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +19,7 @@ import pyarrow.compute as pc
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
-from dpone_core.ports.source import SourcePort
+from dpone_core.ports.source import ExtractRequest, SourcePort
 
 from .descriptor import MAX_DISTINCT_BYTES
 from .part_files import read_part
@@ -35,9 +37,21 @@ class SourceMetricProbe:
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
-        window = request.extract.window
-        read = _asked(request, self._source.describe(request.extract), () if window is None else (window.column,))
-        return _counted(request, self._source.open_stream(request.extract, read).batches())
+        extract, window = request.extract, request.extract.window
+        schema = self._source.describe(extract)
+        required = self._required(extract)
+        counted = replace(request, null_counts=tuple(name for name in request.null_counts if name not in required))
+        read = _asked(counted, schema, () if window is None else (window.column,))
+        answer = _counted(counted, self._source.open_stream(extract, read).batches())
+        nulls = {name: answer.nulls.get(name, 0) for name in request.null_counts}
+        return replace(answer, nulls=nulls).as_mapping(request)
+
+    def _required(self, extract: ExtractRequest) -> frozenset[str]:
+        """Columns that the files themselves, not a declaration, keep free of NULL."""
+        if extract.format not in (None, "parquet"):
+            return frozenset()
+        undeclared = replace(extract, reading=replace(extract.reading, not_null=()))
+        return frozenset(column.name for column in self._source.describe(undeclared).columns if not column.nullable)
 
 
 class TargetMetricProbe:
@@ -54,7 +68,8 @@ class TargetMetricProbe:
         if known is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
         read = _asked(request, known.schema)
-        return _counted(request, (batch for part in target.parts() for batch in read_part(part, read)))
+        batches = (batch for part in target.parts() for batch in read_part(part, read))
+        return _counted(request, batches).as_mapping(request)
 
 
 def _asked(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
@@ -66,7 +81,18 @@ def _asked(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] 
     return TableSchema(columns=columns or schema.columns[:1])
 
 
-def _counted(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> Mapping[str, object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    rows: int
+    nulls: Mapping[str, int]
+    distincts: Mapping[str, int]
+
+    def as_mapping(self, request: MetricRequest) -> Mapping[str, object]:
+        answer: dict[str, object] = {"null_counts": dict(self.nulls), "distinct_counts": dict(self.distincts)}
+        return answer | {"row_count": self.rows} if request.row_count else answer
+
+
+def _counted(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> _Counts:
     rows = 0
     nulls = dict.fromkeys(request.null_counts, 0)
     distincts = {name: _DistinctValues(name) for name in request.distinct_counts}
@@ -76,11 +102,7 @@ def _counted(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> Mappi
             nulls[name] += batch.column(name).null_count
         for name, values in distincts.items():
             values.add(batch.column(name))
-    counts = {name: values.count() for name, values in distincts.items()}
-    answer: dict[str, object] = {"null_counts": nulls, "distinct_counts": counts}
-    if request.row_count:
-        answer["row_count"] = rows
-    return answer
+    return _Counts(rows=rows, nulls=nulls, distincts={name: values.count() for name, values in distincts.items()})
 
 
 class _DistinctValues:
