@@ -49,7 +49,7 @@ class Pump:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches with the payload's columns in order, those the source lacks as NULL; raises reader errors."""
         self._forecast()
-        ahead = _ReadAhead(self.stream)
+        ahead = _ReadAhead(self.stream, self.cancellation)
         ahead.start()
         try:
             for batch in ahead:
@@ -73,10 +73,14 @@ class Pump:
 
 
 class _ReadAhead:
-    """Reader thread and bounded queue. Items: a batch, an exception to raise, or None at the end."""
+    """Reader thread and bounded queue. Items: a batch, an exception to raise, or None at the end.
 
-    def __init__(self, stream: BatchStream) -> None:
+    A source may make its caller wait for hours: the wait looks for a termination, whatever thread it is in.
+    """
+
+    def __init__(self, stream: BatchStream, cancellation: Cancellation) -> None:
         self._stream = stream
+        self._cancellation = cancellation
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(QUEUE_BATCHES)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._read, name="dpone-reader", daemon=True)
@@ -85,16 +89,29 @@ class _ReadAhead:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the reader thread has ended; closing the stream first ends a read that a server makes wait."""
+        """Returns when the reader thread has ended; closing the stream first ends a read that a server makes wait.
+
+        Closed again while it lasts: what came just before the read had begun may have gone unheard.
+        """
         self._stopped.set()
         self._stream.close()
-        self._thread.join()
+        self._thread.join(_POLL_SECONDS)
+        while self._thread.is_alive():
+            self._stream.close()
+            self._thread.join(_POLL_SECONDS)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while (item := self._queue.get()) is not None:
+        while (item := self._awaited()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item
+
+    def _awaited(self) -> pa.RecordBatch | BaseException | None:
+        while True:
+            try:
+                return self._queue.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                self._cancellation.checkpoint()
 
     def _read(self) -> None:
         try:

@@ -158,11 +158,14 @@ def test_a_hook_that_fails_behind_a_result_set_stops_the_run(tmp_path: Path, uri
     assert not finished.result["extracted_rows"]
 
 
-def test_a_termination_while_the_server_thinks_leaves_no_reader(tmp_path: Path, uri: str, server: Server) -> None:
+@pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
+def test_a_termination_while_the_server_thinks_leaves_no_reader(
+    tmp_path: Path, uri: str, server: Server, sink: str
+) -> None:
     made = project(
         tmp_path,
         uri,
-        "clickhouse",
+        sink,
         source__table=None,
         source__options={"query": {"sql": ENDLESS}},
         quality={"gates": GATES},

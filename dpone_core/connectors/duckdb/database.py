@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.errors import ConnectorError, ETLExecutionError, RunTerminated
 from dpone_core.model.load_config import TableName
 
 from .descriptor import MEMORY_LIMIT_BYTES
@@ -70,7 +70,8 @@ class Database:
         try:
             yield
         finally:
-            cursor.unregister(name)
+            with suppress(duckdb.Error):  # a cursor that was given up has forgotten it
+                cursor.unregister(name)
 
     @contextmanager
     def transaction(self, *, code: str, message: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -93,13 +94,45 @@ class Database:
         """A statement that a signal stopped may take the next one with it; a cursor that cannot even roll back is
         closed, which does, and this thread gets a new one."""
         try:
-            cursor.execute("ROLLBACK")
+            _executed(cursor, "ROLLBACK")
         except duckdb.Error:
             cursor.close()
             self._local.cursor = None
 
     def close(self) -> None:
         self._connection.close()
+
+
+def execute_apart(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Runs a statement that waits for batches of ours on a thread of its own, and returns or raises when it has ended.
+
+    While DuckDB waits for a batch it hears no signal: the calling thread, which waits here, does, and stops it.
+    """
+    claimed, ended = threading.Lock(), threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        if not claimed.acquire(blocking=False):
+            return
+        try:
+            cursor.execute(sql)
+        except BaseException as error:  # noqa: BLE001 - carried to the calling thread, raised there
+            failures.append(error)
+        finally:
+            ended.set()
+
+    try:
+        threading.Thread(target=run, name="dpone-duckdb", daemon=True).start()
+        ended.wait()
+    except BaseException:
+        if not claimed.acquire(blocking=False):  # otherwise it has not begun, and now never will
+            cursor.interrupt()
+            while not ended.is_set():
+                with suppress(RunTerminated, KeyboardInterrupt):  # a second signal waits too: the session is in use
+                    ended.wait()
+        raise
+    if failures:
+        raise failures[0]
 
 
 def _executed(

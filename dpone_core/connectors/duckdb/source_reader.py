@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import duckdb
@@ -77,7 +78,7 @@ class DuckDbSource:
 
 
 class DuckDbStream:
-    """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
+    """One pass over a selection. Closing while another thread iterates stops the query that it waits for."""
 
     def __init__(
         self, source: DuckDbSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: str | None = None
@@ -87,17 +88,19 @@ class DuckDbStream:
         self._source = source
         self._chosen = chosen
         self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
-        self._closed = False
+        self._closed = threading.Event()
+        self._running: duckdb.DuckDBPyConnection | None = None
+        self._mutex = threading.Lock()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         columns = self.schema.columns
         values = ", ".join(f"{reading_expression(column)} AS {quote_ansi(column.name)}" for column in columns)
         sql = f"SELECT {values} {self._chosen.text}"
-        with _Translated(self._source.new_cursor) as cursor:
+        with _Translated(self._source.new_cursor) as cursor, self._interruptible(cursor):
             reader = self._started(cursor, sql)
             try:
                 for batch in bounded(self._read(reader)):
-                    if self._closed:
+                    if self._closed.is_set():
                         return
                     for column, found in zip(columns, batch.columns, strict=True):
                         refuse_endless(column, found)
@@ -106,13 +109,26 @@ class DuckDbStream:
                 reader.close()
 
     def close(self) -> None:
-        self._closed = True
+        with self._mutex:
+            self._closed.set()
+            if self._running is not None:
+                self._running.interrupt()
 
     def expected_rows(self) -> int | None:
         """Known of a whole table, which DuckDB counts by its metadata."""
         if self._whole_table is None:
             return None
         return int(self._source.rows(f"SELECT count(*) FROM {self._whole_table}", {})[0][0])
+
+    @contextmanager
+    def _interruptible(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        with self._mutex:
+            self._running = cursor
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._running = None
 
     def _started(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
         """The engine computes a first piece when it starts, so a misfit may show here already."""
@@ -122,12 +138,14 @@ class DuckDbStream:
             raise self._misfit_error() or error from error
 
     def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        while not self._closed:
+        while not self._closed.is_set():
             try:
                 yield reader.read_next_batch()
             except StopIteration:
                 return
             except (duckdb.Error, pa.ArrowException, OSError) as error:
+                if self._closed.is_set():
+                    return
                 lost = foreign_error(error, "the source stopped while it was read", "source_unreachable")
                 raise self._misfit_error() or lost from error
 

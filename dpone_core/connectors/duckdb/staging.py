@@ -23,7 +23,7 @@ from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
 from .catalog import artifact_of, count_of, schema_of
-from .database import Database, qualified, resolve
+from .database import Database, execute_apart, qualified, resolve
 from .lineage import constant_expression, lineage_expressions
 from .publish import publish
 from .types import column_definition, stored_schema
@@ -112,7 +112,7 @@ class DuckDbStaging:
         cursor.execute(f"CREATE TABLE {qualified(staged)} ({definitions})")
         selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
         try:
-            cursor.execute(f"INSERT INTO {qualified(staged)} SELECT {selected} FROM {_PAYLOAD}")
+            execute_apart(cursor, f"INSERT INTO {qualified(staged)} SELECT {selected} FROM {_PAYLOAD}")
         except (duckdb.ConstraintException, duckdb.ConversionException) as error:
             raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
         except duckdb.Error as error:
