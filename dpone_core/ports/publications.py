@@ -1,4 +1,4 @@
-"""What publications did to a target: its number of rows, and whether the rows of a load whose process died are in it."""
+"""What publications did to a target: its number of rows, and whether the rows of a load that died are in it."""
 
 from __future__ import annotations
 
