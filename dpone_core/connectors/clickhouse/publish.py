@@ -45,7 +45,7 @@ class _Publication:
     def run(self) -> FinalizeResult:
         facts = facts_of(self._session, self._target)
         if facts is not None and self._marker in facts.comment:
-            return self._result("already_published", updated=self._updated_before())
+            return self._published_before()
         self._prepare(facts)
         staged_rows = self._handle.staged_rows
         if facts is None:
@@ -65,8 +65,9 @@ class _Publication:
     def _append(self, facts: TableFacts) -> FinalizeResult:
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
-            already = self._handle.staged_rows > 0 and self._staging_is_empty()
-            return self._result("already_published" if already else "nothing_to_append")
+            if self._handle.staged_rows > 0 and self._staging_is_empty():
+                return self._published_before()
+            return self._result("nothing_to_append")
         if len(partitions) == 1:
             before = count_of(self._session, self._target)
             move = self._ddl.move_partition(self._staged, self._target, partitions[0])
@@ -157,6 +158,13 @@ class _Publication:
             for table in (self._target, self._staged)
         ]
         return found[0] == found[1]
+
+    def _published_before(self) -> FinalizeResult:
+        """By an earlier call: a failure of this one says nothing against it."""
+        try:
+            return self._result("already_published", updated=self._updated_before())
+        except ConnectorError as error:
+            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _updated_before(self) -> int:
         """After a merge the shadow holds the target as it was, until cleanup; without a shadow there was no target."""

@@ -34,6 +34,8 @@ def publish(database: Database, handle: StagedHandle) -> FinalizeResult:
 
 
 class _Publication:
+    """All that is told of a publication is counted before its COMMIT: nothing that fails behind it could deny it."""
+
     def __init__(self, database: Database, handle: StagedHandle) -> None:
         self._database = database
         self._handle = handle
@@ -41,18 +43,19 @@ class _Publication:
         self._target = resolve(handle.request.target)
         self._marker = load_marker(handle.request.identity)
         self._updated = 0
+        self._total: int | None = None
 
     def run(self) -> FinalizeResult:
         comment = comment_of(self._database, self._target)
         if comment is not None and self._marker in comment:
-            noted = _UPDATED.search(comment_of(self._database, self._staged) or "")
-            self._updated = int(noted.group(1)) if noted is not None else 0
+            self._recount()
             return self._result("already_published")
         try:
             with self._database.transaction(
                 code="finaliser_refused", message="DuckDB refused to publish; the target is as it was"
             ) as cursor:
                 finaliser = self._publish(cursor, exists=comment is not None)
+                self._total = count_of(self._database, self._target)
                 marked = literal_ansi(comment_with_marker(comment or "", self._marker))
                 cursor.execute(f"COMMENT ON TABLE {qualified(self._target)} IS {marked}")
         except ConnectorError as error:
@@ -152,13 +155,24 @@ class _Publication:
             ) from error
         if comment is None or self._marker not in comment:
             raise error
+        if self._total is None:
+            self._recount()
+
+    def _recount(self) -> None:
+        """Of a publication that an earlier call had committed."""
+        try:
+            noted = _UPDATED.search(comment_of(self._database, self._staged) or "")
+            self._updated = int(noted.group(1)) if noted is not None else 0
+            self._total = count_of(self._database, self._target)
+        except ConnectorError as error:
+            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _result(self, finaliser: str) -> FinalizeResult:
         return FinalizeResult(
             finaliser=finaliser,
             inserted_rows=self._handle.staged_rows - self._updated,
             updated_rows=self._updated,
-            total_rows=count_of(self._database, self._target),
+            total_rows=self._total or 0,
         )
 
 

@@ -65,6 +65,7 @@ class Publication:
         self._lock_timeout_seconds = lock_timeout_seconds
         self._updated = 0
         self._total: int | None = None
+        self._was_published = False
 
     def run(self) -> FinalizeResult:
         try:
@@ -74,6 +75,7 @@ class Publication:
                 finaliser = self._publish(cursor)
         except ConnectorError as error:
             if error.code != self._database.side.unreachable:
+                self._refuse_denial(error)
                 raise
             self._settle(error)
             finaliser = "settled_by_marker"
@@ -92,6 +94,7 @@ class Publication:
             cursor.execute(f"LOCK TABLE {qualified(self._target)} IN SHARE ROW EXCLUSIVE MODE".encode())
             target = target_table(ask, self._target)
         if target is not None and self._marker in target.comment:
+            self._was_published = True
             self._updated = self._noted_updates(ask)
             self._total = count_of(ask, self._target)
             return "already_published"
@@ -227,6 +230,11 @@ class Publication:
         raise ConnectorError(
             "the session was lost before the commit; the target is as it was", code="finaliser_refused"
         ) from error
+
+    def _refuse_denial(self, error: ConnectorError) -> None:
+        """Of a target that an earlier call has published, no failure of this one may say that it is as it was."""
+        if self._was_published:
+            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _recount(self) -> None:
         """Of a publication that an earlier call had committed: this one was cut before it had counted anything."""
