@@ -2,6 +2,7 @@
 
 ClickHouse has one text type and one wall-clock-or-instant type. A column comment keeps apart what the type cannot:
 bytes in String, and wall clocks, which are stored as if they were UTC so that no server zone can shift them (C24).
+Without that comment a DateTime is an instant whatever its zone, for the source and for the sink alike.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _KIND_OF_PLAIN: Final = {text: kind for kind, text in _PLAIN.items() if kind is 
 }
 _WRAPPED: Final = re.compile(r"(Nullable|LowCardinality)\((.*)\)", re.DOTALL)
 _DECIMAL: Final = re.compile(r"Decimal\((\d+), (\d+)\)")
-_DATETIME64: Final = re.compile(r"DateTime64\((\d)(?:, '([^']*)')?\)")
-_DATETIME: Final = re.compile(r"DateTime(?:\('([^']*)'\))?")
+_DATETIME64: Final = re.compile(r"DateTime64\((\d)(?:, '[^']*')?\)")
+_DATETIME: Final = re.compile(r"DateTime(?:\('[^']*'\))?")
 _TIME64: Final = re.compile(r"Time64\((\d)\)")
 _EXACT_FRACTIONS: Final = (0, 3, 6, 9)
 """Digits Arrow has a unit for; ClickHouse would cut a finer value down to any other number of digits."""
@@ -90,6 +91,7 @@ def column_of(name: str, text: str, comment: str) -> Column:
 
 
 def _type_of(text: str, told: ColumnKind | None) -> ColumnType:
+    instant = ColumnKind.TIMESTAMP if told is ColumnKind.TIMESTAMP else ColumnKind.TIMESTAMP_TZ
     if text == "String" and told is ColumnKind.BINARY:
         return ColumnType(kind=ColumnKind.BINARY, native=text)
     plain = _KIND_OF_PLAIN.get(text)
@@ -100,11 +102,9 @@ def _type_of(text: str, told: ColumnKind | None) -> ColumnType:
             kind=ColumnKind.DECIMAL, precision=int(decimal.group(1)), scale=int(decimal.group(2)), native=text
         )
     if (moment := _DATETIME64.fullmatch(text)) is not None and int(moment.group(1)) in _EXACT_FRACTIONS:
-        naive = told is ColumnKind.TIMESTAMP or moment.group(2) is None
-        kind = ColumnKind.TIMESTAMP if naive else ColumnKind.TIMESTAMP_TZ
-        return ColumnType(kind=kind, fraction=int(moment.group(1)), native=text)
+        return ColumnType(kind=instant, fraction=int(moment.group(1)), native=text)
     if _DATETIME.fullmatch(text) is not None:
-        return ColumnType(kind=ColumnKind.TIMESTAMP_TZ, fraction=0, native="DateTime")
+        return ColumnType(kind=instant, fraction=0, native="DateTime")
     if (clock := _TIME64.fullmatch(text)) is not None and int(clock.group(1)) in _EXACT_FRACTIONS:
         return ColumnType(kind=ColumnKind.TIME, fraction=int(clock.group(1)), native=text)
     return ColumnType(kind=ColumnKind.UNSUPPORTED, native=text)
