@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from dpone_core.loading.governance import (
     target_side,
 )
 from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
+from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.unsettled import arm_commit, withdraw_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
@@ -56,7 +58,7 @@ class LegacyLoadGovernanceCoordinator:
         context.environment.cancellation.checkpoint()
         add_columns(context, payload)
         started_at = context.environment.clock.utc_now()
-        loaded = self._load(request, payload)  # ------------------------------------------- the target commit boundary
+        loaded = self._load(request, payload, started_at)  # ------------------------------- the target commit boundary
         finished_at = context.environment.clock.utc_now()
         execution.revalidate(context.config)
         receipt = self._judge(execution, request, payload, loaded)
@@ -67,7 +69,7 @@ class LegacyLoadGovernanceCoordinator:
         context.position.result = context.position.result.with_acceptance(recorder.run_metrics(loaded.written_rows))
         return PayloadLoad(result=context.position.result, receipt=receipt)
 
-    def _load(self, request: StageRequest, payload: ExtractedPayload) -> LegacyLoadResult:
+    def _load(self, request: StageRequest, payload: ExtractedPayload, started_at: datetime) -> LegacyLoadResult:
         """From the call on its outcome is unknown, until it answers or the sink says that nothing is visible."""
         position = self.context.position
         self.context.environment.progress.phase("load")
@@ -78,6 +80,7 @@ class LegacyLoadGovernanceCoordinator:
             position.result = self._result(payload, None)
             if not isinstance(error, CommitOutcomeUnknownError):
                 self._settle(request)
+            self._record_failed_write(started_at, error)
             raise
         position.committed(self._result(payload, loaded))
         return loaded
@@ -101,6 +104,16 @@ class LegacyLoadGovernanceCoordinator:
         if not visible:
             self.context.position.refused()
             withdraw_commit(self.context)
+
+    def _record_failed_write(self, started_at: datetime, error: BaseException) -> None:
+        """How long it took, how many rows were read for it, and what is known of the target; nothing is rolled back."""
+        position, record = self.context.position, self.context.record
+        details: dict[str, object] = {
+            "extracted_rows": position.result.extracted_rows,
+            "target_state": position.target_state.value,
+        }
+        with self.context.environment.cancellation.shielded():
+            record.failed("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, details, error)
 
     def _judge(
         self,

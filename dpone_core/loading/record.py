@@ -74,7 +74,7 @@ class LoadRecord:
         try:
             yield opened
         except BaseException as error:
-            self._record_failure(step_id, phase, kind, started_at, opened, error)
+            self.failed(step_id, phase, kind, started_at, opened.details, error)
             raise
         self._add(step_id, phase, kind, opened.status, started_at, self.clock.utc_now(), opened.details)
 
@@ -103,6 +103,29 @@ class LoadRecord:
     ) -> None:
         """A step whose block ended earlier than it can be recorded, in the order the lifecycle prescribes."""
         self._add(step_id, phase, kind, StepOutcome.SUCCEEDED, started_at, finished_at, details)
+
+    def failed(
+        self,
+        step_id: str,
+        phase: str,
+        kind: str,
+        started_at: datetime,
+        details: dict[str, object],
+        error: BaseException,
+    ) -> None:
+        """A step that `error` ended now; a failure to write it never hides `error`."""
+        step = LoadStep(
+            step_id=step_id,
+            phase=phase,
+            kind=kind,
+            status=StepOutcome.FAILED,
+            started_at=started_at,
+            finished_at=self.clock.utc_now(),
+            details=details,
+            error_code=code_of(error),
+        )
+        self.steps.append(step)
+        self._write_quietly(step)
 
     def decide(self, decision: RuntimeDecision) -> None:
         self.note(decision.decision_id, decision.phase, "runtime_decision", StepOutcome.SUCCEEDED, decision.as_json())
@@ -148,22 +171,6 @@ class LoadRecord:
                 self.load_status(LoadStatus.FAILED, error_message=code_of(error))
         except EvidenceWriteError:
             self.warnings.append("load_status_not_recorded")
-
-    def _record_failure(
-        self, step_id: str, phase: str, kind: str, started_at: datetime, opened: OpenStep, error: BaseException
-    ) -> None:
-        step = LoadStep(
-            step_id=step_id,
-            phase=phase,
-            kind=kind,
-            status=StepOutcome.FAILED,
-            started_at=started_at,
-            finished_at=self.clock.utc_now(),
-            details=opened.details,
-            error_code=code_of(error),
-        )
-        self.steps.append(step)
-        self._write_quietly(step)
 
     def _add(
         self,

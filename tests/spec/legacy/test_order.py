@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dpone_core.errors import ConnectorError, RunTerminated
+from dpone_core.evidence.audit import StepOutcome
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
@@ -166,6 +167,35 @@ def test_a_sink_that_cannot_say_what_is_visible_leaves_the_target_unknown(tmp_pa
     outcome = attempt.ran().outcome
     assert outcome.failure is not None and outcome.failure.code == "injected"
     assert outcome.target_state is TargetState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "state", "extracted"),
+    [
+        (("sink.load",), "injected", TargetState.NOT_MUTATED, 0),
+        (("sink.publish",), "injected", TargetState.NOT_MUTATED, 3),
+        (("sink.published",), "target_outcome_unknown", TargetState.UNKNOWN, 3),
+        (("sink.load", "sink.has_rows"), "injected", TargetState.UNKNOWN, 0),
+    ],
+)
+def test_a_failed_write_is_a_step_that_says_what_is_known_and_no_more(
+    tmp_path: Path, broken: tuple[str, ...], code: str, state: TargetState, extracted: int
+) -> None:
+    attempt = legacy_load(tmp_path)
+    for line in broken:
+        attempt.fails(line)
+    outcome = attempt.ran().outcome
+    (step,) = [step for step in outcome.steps if step.step_id == "finalized"]
+    assert (step.status, step.error_code) == (StepOutcome.FAILED, code)
+    assert step.details == {"extracted_rows": extracted, "target_state": state.value}
+    assert outcome.target_state is state and step.finished_at >= step.started_at
+    assert attempt.lines.index("step finalized failed") < attempt.lines.index("step load_governance_failed failed")
+
+
+def test_a_failed_write_whose_step_cannot_be_recorded_keeps_its_own_code(tmp_path: Path) -> None:
+    outcome = legacy_load(tmp_path).fails("sink.publish").fails("step finalized failed").ran().outcome
+    assert outcome.failure is not None and outcome.failure.code == "injected"
+    assert outcome.target_state is TargetState.NOT_MUTATED and "failed_step_not_recorded" in outcome.warnings
 
 
 class LosesARow(MemoryLegacy):
