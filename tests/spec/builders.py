@@ -20,6 +20,8 @@ from dpone_core.evidence.outcome import LoadOutcome
 from dpone_core.invocation import RunArguments
 
 DPONE = (sys.executable, "-m", "dpone")
+PATIENCE_SECONDS = 180
+"""For one process on a machine that several suites share: what hangs is ended, what is slow is no failure."""
 ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)"
 
 
@@ -131,7 +133,12 @@ class Project:
         )
 
     def finished(self, process: subprocess.Popen[str], arguments: Iterable[str] = ()) -> Finished:
-        stdout, stderr = process.communicate(timeout=60)
+        try:
+            stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
         given = list(arguments)
         path = Path(given[given.index("--receipt-path") + 1]) if "--receipt-path" in given else None
         receipt = json.loads(path.read_text("ascii")) if path is not None and path.is_file() else None
