@@ -41,7 +41,7 @@ from dpone_core.model.vocabulary import (
 UNKNOWN_TOKEN = "DPONE_SQL_TOKEN_UNKNOWN"
 TOKENS_WITH_CURSOR = "DPONE_SQL_TOKENS_WITH_CURSOR"
 HOOK_OPTION_INVALID = "DPONE_HOOK_OPTION_INVALID"
-_PARTITION_KEY_ONLY = frozenset({ConnectorType.DUCKDB, ConnectorType.POSTGRES})
+_PARTITION_KEY_ONLY = frozenset({ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.MSSQL})
 _OPTIONS: Path = ("source", "options")
 _QUERY: Path = (*_OPTIONS, "query")
 

@@ -37,7 +37,7 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
         {
             "if": {"properties": {"type": {"const": "clickhouse"}}},
             "else": {
-                "if": {"properties": {"type": {"enum": ["duckdb", "postgres"]}, "strategy": _REPLACES}},
+                "if": {"properties": {"type": {"enum": ["duckdb", "postgres", "mssql"]}, "strategy": _REPLACES}},
                 "then": _design(_KEY_ONLY),
                 "else": _design(False),
             },

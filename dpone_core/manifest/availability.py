@@ -18,7 +18,7 @@ from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
 SOURCE_TYPES: Final = frozenset(ConnectorType)
 SINK_TYPES: Final = frozenset(
-    {ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.FILES}
+    {ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.MSSQL, ConnectorType.FILES}
 )
 STRATEGIES: Final = frozenset(StrategyMode)
 HOOK_TYPES: Final = frozenset(HookType)
@@ -49,11 +49,6 @@ def _mapped_partitions(process: ProcessSection) -> Iterator[Path]:
         yield ("source", "options", "partitioning", "airflow")
 
 
-def _sink_type(process: ProcessSection) -> Iterator[Path]:
-    if process.sink.type not in SINK_TYPES:
-        yield ("sink", "type")
-
-
 def _normalization(process: ProcessSection) -> Iterator[Path]:
     asked = process.sink.options.normalization
     if asked is not None and asked.enabled:
@@ -67,7 +62,6 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 
 GAPS: Final = (
     Gap(what="a mapped Airflow task per range", instead="use inline", asked=_mapped_partitions),
-    Gap(what="this sink type", instead="use clickhouse, duckdb, postgres or files", asked=_sink_type),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dpone_core.connectors.files import descriptor as files
 from dpone_core.connectors.files.open import open_sink as open_files
 from dpone_core.connectors.files.part_files import read_part
 from dpone_core.connectors.files.target_directory import TargetDirectory
+from dpone_core.connectors.mssql import descriptor as mssql
 from dpone_core.connectors.postgres import descriptor as postgres
 from dpone_core.connectors.postgres.catalog import qualified as postgres_name
 from dpone_core.connectors.postgres.database import Database as PostgresDatabase
@@ -117,6 +119,45 @@ def postgres_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[Open
             return str(found)
 
         yield OpenSink(descriptor=postgres.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+@contextmanager
+def mssql_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[OpenSink]:
+    """Imports pyodbc, which a machine without unixODBC does not have."""
+    from dpone_core.connectors.mssql.open import open_sink as open_mssql
+    from dpone_core.connectors.mssql.staging import MssqlStaging
+    from dpone_core.connectors.mssql.target_catalog import qualified
+
+    with open_mssql(connection(uri), lock_timeout_seconds=lock_timeout_seconds) as ports:
+        assert isinstance(ports.staged, MssqlStaging)
+        database = ports.staged._database
+
+        def rows(table: TableName) -> list[dict[str, object]]:
+            cursor = database.connection().execute(f"SELECT * FROM {qualified(table)}")
+            columns = cursor.description or ()
+            return [
+                {str(c[0]): _instant(value) for c, value in zip(columns, row, strict=True)} for row in cursor.fetchall()
+            ]
+
+        def definition(table: TableName) -> str:
+            columns: Any = database.rows(
+                "SELECT * FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+                (table.schema, table.name),
+            )
+            attached = database.rows(
+                "SELECT o.name, CAST(p.value AS nvarchar(200)) AS value FROM sys.objects AS o LEFT JOIN"
+                " sys.extended_properties AS p ON p.major_id = o.object_id WHERE o.name LIKE ? OR o.name = ?",
+                (f"%{table.name}%", table.name),
+            )
+            return f"{columns} {attached}"
+
+        yield OpenSink(descriptor=mssql.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+def _instant(value: object) -> object:
+    """The driver gives a datetimeoffset as its text in UTC."""
+    is_text = isinstance(value, str) and len(value) == 33 and value.endswith("+00:00")
+    return datetime.fromisoformat(str(value)) if is_text else value
 
 
 def memory_sink(warehouse: MemoryWarehouse | None = None) -> OpenSink:

@@ -18,11 +18,14 @@ import duckdb
 import sqlglot
 from pysqlbridge.server import BridgeServer
 from pysqlbridge.tds import connection as protocol
+from pysqlbridge.tds import result as result_layer
+from pysqlbridge.tds import rpc
 from pysqlbridge.tds.result import Column, Integer, NVarChar, Query, QueryError, QueryResult
 from pysqlbridge.tds.rpc import parse_rpc
 
+from tests.connectors import tds_double_catalog as catalog
 from tests.connectors.tds_double_sql import Translated, split, translate
-from tests.connectors.tds_double_types import Declared, system_type_name, wire_type
+from tests.connectors.tds_double_types import system_type_name, wire_type
 
 USER = "sa"
 PASSWORD = "Str0ng!p}w;{=@"
@@ -33,22 +36,43 @@ _IGNORED = re.compile(r"(?i)^(set\s+(?!@)\w|use\s|print\s|declare\s+@\w+\s+\w+\s
 _BEGIN = re.compile(r"(?i)^begin\s+tran")
 _COMMIT = re.compile(r"(?i)^commit")
 _ROLLBACK = re.compile(r"(?i)^(if\s+@@trancount\s*>\s*0\s+)?rollback")
-_RENAME = re.compile(r"(?i)^exec(?:ute)?\s+(?:sys\.|dbo\.)?sp_rename\s+N?'([^']+)'\s*,\s*N?'([^']+)'")
+_TEXT = r"N?'((?:[^']|'')*)'"
+_RENAME = re.compile(rf"(?i)^exec(?:ute)?\s+(?:sys\.|dbo\.)?sp_rename\s+{_TEXT}\s*,\s*{_TEXT}")
+_NAME = r"((?:\[(?:[^\]]|\]\])*\]|[#\w]+)(?:\.(?:\[(?:[^\]]|\]\])*\]|[#\w]+))?)"
+_TRANSFER = re.compile(rf"(?i)^alter\s+schema\s+{_NAME}\s+transfer\s+{_NAME}$")
+_DROP_CONSTRAINT = re.compile(rf"(?i)^alter\s+table\s+{_NAME}\s+drop\s+constraint\s+{_NAME}$")
+_REQUIRED = re.compile(rf"(?i)^alter\s+table\s+{_NAME}\s+alter\s+column\s+{_NAME}\s+\S+\s+not\s+null$")
+_DROP = re.compile(rf"(?i)^drop\s+table\s+(?:if\s+exists\s+)?{_NAME}$")
+_INDEX = re.compile(rf"(?i)^create\s+(?:unique\s+)?(?:nonclustered\s+|clustered\s+)?index\s+\S+\s+on\s+{_NAME}")
+_LOCK = re.compile(rf"(?i)@(\w+)\s*=\s*(?:sys\.)?sp_getapplock\s+@Resource\s*=\s*{_TEXT}.*@LockTimeout\s*=\s*(\d+)")
+_LOCK_TIMEOUT = re.compile(r"(?i)set\s+lock_timeout\s+(\d+)")
+_ROW_LOCK = re.compile(r"(?i)\bupdlock\b")
+_PROPERTY = re.compile(r"(?i)^exec(?:ute)?\s+sys\.(sp_\w+extendedproperty)\s")
+_NAMED = re.compile(rf"@(\w+)\s*=\s*{_TEXT}")
+_ROW_VALUES = re.compile(
+    rf"(?i)^insert\s+into\s+{_NAME}\s+\((.*)\)\s+values\s+((?:\((?:@P\d+(?:, )?)+\)(?:, )?)+)$", re.DOTALL
+)
 _EXEC = re.compile(r"(?i)^\{?\s*(?:call|exec(?:ute)?)\s+([\w.\[\]]+)\s*(.*?)\}?$", re.DOTALL)
 _ARGUMENT = re.compile(r"(?:@(\w+)\s*=\s*)?(N?'(?:[^']|'')*'|@?[\w.\-]+)")
 _DESCRIBE = re.compile(r"(?i)sys\.dm_exec_describe_first_result_set\s*\(\s*@(\w+)\s*,\s*@(\w+)")
 _PARAMETER = re.compile(r"\$\w+")
-_DUCKDB_ERRORS = {"CatalogException": 208, "ParserException": 102, "BinderException": 207, "ConstraintException": 2627}
+_PARAMETER_NAME = re.compile(r"\$(\w+)")
+_DUCKDB_ERRORS = {
+    "CatalogException": 208, "ParserException": 102, "BinderException": 207, "ConstraintException": 2627,
+    "TransactionException": 1205, "ConversionException": 245, "OutOfRangeException": 8115,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
 class Fault:
-    """A batch that matches is refused with `number`, or its socket is dropped, before or after it ran."""
+    """A batch that matches is refused with `number`, or its socket is dropped, before or after it ran; not before a
+    batch like `once_seen` was received."""
 
     match: str
     stage: str
     number: int | None = None
     times: int = 1
+    once_seen: str = ""
 
 
 @dataclass(slots=True)
@@ -59,6 +83,8 @@ class TdsSession:
     transactions: int = 0
     state: int | None = None
     prepared: dict[int, tuple[str, str]] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
+    lock_timeout: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -88,6 +114,8 @@ class _Server(BridgeServer):
             super().finish_request(request, client_address)
         except _Dropped:
             return
+        finally:
+            self.query_handler.ended()
 
 
 class _Logins:
@@ -104,10 +132,11 @@ class TdsDouble:
         self.procedures: dict[str, Procedure] = {}
         self.faults: list[Fault] = []
         self.received: list[str] = []
-        self.catalog: dict[str, dict[str, Declared]] = {}
+        self._sessions: dict[int, TdsSession] = {}
+        self._locks = catalog.Locks()
         self._guard = threading.RLock()
         self._database = duckdb.connect()
-        for statement in _CATALOG:
+        for statement in catalog.SETUP:
             self._database.execute(statement)
         logging.getLogger("pysqlbridge").setLevel(logging.CRITICAL)
         self._server = _Server(port=0, query_handler=self, logins=_Logins())
@@ -145,8 +174,8 @@ class TdsDouble:
         return self._own.cursor.execute(sql).fetchall()
 
     def __call__(self, query: Query) -> Any:
-        session = query.session.setdefault("double", None) or self._new_session()
-        query.session["double"] = session
+        session = self._sessions.get(threading.get_ident()) or self._new_session()
+        self._sessions[threading.get_ident()] = session
         procedure = (query.procedure or "").lower().replace("[", "").replace("]", "").split(".")[-1]
         match procedure:
             case "sp_prepexec" | "sp_prep_exec":
@@ -171,11 +200,23 @@ class TdsDouble:
             case _:
                 return QueryResult([Column("unknown", Integer(4))], [])
 
+    def ended(self) -> None:
+        """The connection that this thread served is gone: its transaction is rolled back, its locks are free."""
+        session = self._sessions.pop(threading.get_ident(), None)
+        if session is None:
+            return
+        with self._guard:
+            if session.transactions:
+                session.cursor.execute("ROLLBACK")
+            session.cursor.close()
+        self._locks.released(session)
+
     def _new_session(self) -> TdsSession:
         cursor = self._database.cursor()
         return TdsSession(cursor=cursor)
 
     def _answered(self, session: TdsSession, sql: str, parameters: Mapping[str, Any]) -> QueryResult:
+        self._wait(session, sql)
         with self._guard:
             self.received.append(sql)
             self._strike(sql, "before")
@@ -186,9 +227,20 @@ class TdsDouble:
             raise first.error
         return QueryResult(first.columns, first.rows, tuple(rest), first.error)
 
+    def _wait(self, session: TdsSession, sql: str) -> None:
+        """Row locks are one lock here: who asks for any waits for the transaction that has it."""
+        if timeout := _LOCK_TIMEOUT.search(sql):
+            session.lock_timeout = int(timeout.group(1))
+        if asked := _LOCK.search(sql):
+            granted = self._locks.taken(asked.group(2), session, int(asked.group(3)))
+            session.variables[asked.group(1)] = 0 if granted else -1
+        if session.transactions and _ROW_LOCK.search(sql) and not self._locks.taken("", session, session.lock_timeout):
+            raise QueryError("Lock request time out period exceeded.", number=1222)
+
     def _strike(self, sql: str, stage: str) -> None:
         for fault in self.faults:
-            if fault.stage == stage and fault.times > 0 and re.search(fault.match, sql):
+            seen = any(re.search(fault.once_seen, text) for text in self.received)
+            if fault.stage == stage and fault.times > 0 and seen and re.search(fault.match, sql):
                 fault.times -= 1
                 if fault.number is None:
                     raise _Dropped
@@ -208,11 +260,14 @@ class TdsDouble:
         if not text or _IGNORED.match(text):
             return []
         if _BEGIN.match(text) or _COMMIT.match(text) or _ROLLBACK.match(text):
-            return _transaction(session, text)
-        if renamed := _RENAME.match(text):
-            old, new = renamed.group(1).split(".")[-1].strip("[]"), renamed.group(2)
-            session.cursor.execute(f'ALTER TABLE "{old}" RENAME TO "{new}"')
-            self.catalog[new.lower()] = self.catalog.pop(old.lower(), {})
+            try:
+                return _transaction(session, text)
+            finally:
+                if not session.transactions:
+                    self._locks.released(session)
+        if _LOCK.search(text):
+            return []
+        if self._changed_definition(session, text):
             return [NOTHING]
         if called := _EXEC.match(text):
             return self._called(session, called.group(1), called.group(2), parameters)
@@ -220,37 +275,56 @@ class TdsDouble:
             return [self._described(session, str(parameters[described.group(1)]))]
         for name, value in (("@@TRANCOUNT", session.transactions), ("XACT_STATE()", _xact_state(session))):
             text = re.sub(re.escape(name), str(value), text, flags=re.IGNORECASE)
-        return [self._executed(session, one, parameters) for one in self._translated(text)]
+        if many := _ROW_VALUES.match(text):
+            return [_inserted(session.cursor, many, parameters)]
+        given = {**session.variables, **parameters}
+        return [self._executed(session, one, given) for one in self._translated(session, text)]
 
-    def _translated(self, text: str) -> list[Translated]:
+    def _changed_definition(self, session: TdsSession, text: str) -> bool:
+        """Statements that DuckDB has no word for."""
+        cursor = session.cursor
         try:
-            return translate(text, self.catalog)
+            if found := _RENAME.match(text):
+                catalog.renamed(cursor, *(part.replace("''", "'") for part in found.groups()))
+            elif found := _TRANSFER.match(text):
+                catalog.transferred(cursor, catalog.two_parts(found.group(1))[1], found.group(2))
+            elif found := _DROP_CONSTRAINT.match(text):
+                catalog.constraint_dropped(cursor, found.group(1), catalog.two_parts(found.group(2))[1])
+            elif found := _REQUIRED.match(text):
+                catalog.made_required(cursor, found.group(1), catalog.two_parts(found.group(2))[1])
+            elif found := _DROP.match(text):
+                name = catalog.two_parts(found.group(1))
+                exists = "IF EXISTS " if "exists" in text.lower()[:25] else ""
+                cursor.execute(f"DROP TABLE {exists}{catalog.duckdb_name(*name)}")
+                catalog.dropped(cursor, *name)
+            elif found := _INDEX.match(text):
+                number = catalog.object_id(cursor, *catalog.two_parts(found.group(1)))
+                cursor.execute("INSERT INTO double_sys.indexes VALUES (?, 2)", [number])
+            elif found := _PROPERTY.match(text):
+                given = {name: value.replace("''", "'") for name, value in _NAMED.findall(text)}
+                catalog.property_set(cursor, found.group(1).lower(), given)
+            else:
+                return False
+        except duckdb.Error as error:
+            raise _refused(error) from error
+        return True
+
+    def _translated(self, session: TdsSession, text: str) -> list[Translated]:
+        try:
+            return translate(text, catalog.Tables(session.cursor))
         except sqlglot.errors.SqlglotError as error:
             raise QueryError("Incorrect syntax.", number=102) from error
 
     def _executed(self, session: TdsSession, one: Translated, parameters: Mapping[str, Any]) -> QueryResult:
-        used = {k: v for k, v in parameters.items() if re.search(rf"\${re.escape(k)}\b", one.sql)}
+        used = {name: parameters[name] for name in _PARAMETER_NAME.findall(one.sql) if name in parameters}
         try:
             session.cursor.execute(one.sql, used or None)
             if not one.returns_rows:
-                self._remember(one)
+                _remember(session.cursor, one)
                 return NOTHING
             return _rows_of(session.cursor, one)
         except duckdb.Error as error:
-            number = _DUCKDB_ERRORS.get(type(error).__name__, 50_000)
-            raise QueryError(str(error).splitlines()[0][:200], number=number) from error
-
-    def _remember(self, one: Translated) -> None:
-        if one.created is None:
-            return
-        table, columns, required = one.created
-        self.catalog[table] = columns
-        self._database.execute("DELETE FROM double_catalog.columns WHERE lower(table_name) = ?", [table])
-        for ordinal, (name, kind) in enumerate(columns.items(), 1):
-            self._database.execute(
-                "INSERT INTO double_catalog.columns VALUES ('dbo', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [table, name, ordinal, *_catalog_row(kind), "NO" if name in required else "YES"],
-            )
+            raise _refused(error) from error
 
     def _called(self, session: TdsSession, name: str, given: str, parameters: Mapping[str, Any]) -> list[QueryResult]:
         short = name.replace("[", "").replace("]", "").split(".")[-1].lower()
@@ -266,7 +340,7 @@ class TdsDouble:
         columns = [Column(name, NVarChar(128)) for name in ("name", "system_type_name", "user_type_name")]
         columns.append(Column("error_number", Integer(4)))
         try:
-            (one,) = self._translated(sql)
+            (one,) = self._translated(session, sql)
             unbound = _PARAMETER.sub("NULL", one.sql)
             session.cursor.execute(f"SELECT * FROM ({unbound}) AS q LIMIT 0")
         except QueryError as error:
@@ -280,29 +354,60 @@ class TdsDouble:
         return QueryResult(columns, rows)
 
 
-_CATALOG = (
-    "CREATE SCHEMA double_catalog",
-    "CREATE TABLE double_catalog.columns (TABLE_SCHEMA VARCHAR, TABLE_NAME VARCHAR, COLUMN_NAME VARCHAR,"
-    " ORDINAL_POSITION INTEGER, DATA_TYPE VARCHAR, CHARACTER_MAXIMUM_LENGTH INTEGER, NUMERIC_PRECISION UTINYINT,"
-    " NUMERIC_SCALE INTEGER, DATETIME_PRECISION SMALLINT, IS_NULLABLE VARCHAR)",
-    "CREATE SCHEMA double_sys",
-    "CREATE TABLE double_sys.databases AS SELECT 'double' AS name, 0::UTINYINT AS snapshot_isolation_state,"
-    " FALSE AS is_read_committed_snapshot_on",
-    "CREATE MACRO db_name() AS 'double'",
-)
+def _inserted(cursor: duckdb.DuckDBPyConnection, many: re.Match[str], parameters: Mapping[str, Any]) -> QueryResult:
+    """Rows of parameters only, handed to DuckDB by columns: it plans thousands of parameters slowly."""
+    table, names, rows = many.groups()
+    values = [parameters[name] for name in re.findall(r"@(\w+)", rows)]
+    width = len(values) // rows.count("(")
+    columns = ", ".join(
+        '"' + name.replace("]]", "]").replace('"', '""') + '"' for name in re.findall(r"\[((?:[^\]]|\]\])*)\]", names)
+    )
+    lists = {f"c{place}": values[place::width] for place in range(width)}
+    chosen = ", ".join(f"unnest(${name})" for name in lists)
+    try:
+        cursor.execute(
+            f"INSERT INTO {catalog.duckdb_name(*catalog.two_parts(table))} ({columns}) SELECT {chosen}", lists
+        )
+    except duckdb.Error as error:
+        raise _refused(error) from error
+    return NOTHING
 
 
-def _catalog_row(kind: Declared) -> tuple[str, int | None, int | None, int | None, int | None]:
-    if kind.name == "decimal":
-        return kind.name, None, kind.length, kind.scale, None
-    if kind.name in ("time", "datetime2", "datetimeoffset"):
-        return kind.name, None, None, None, kind.length
-    return kind.name, kind.length, None, None, None
+def _remember(cursor: duckdb.DuckDBPyConnection, one: Translated) -> None:
+    if one.created is not None:
+        made = one.created
+        catalog.created(cursor, *made.table, made.columns, made.required, has_key=made.has_key, defaults=made.defaults)
+    if one.added is not None:
+        more = one.added
+        catalog.added(cursor, catalog.object_id(cursor, *more.table), more.columns, more.required)
+
+
+def _refused(error: duckdb.Error) -> QueryError:
+    return QueryError(str(error).splitlines()[0][:200], number=_DUCKDB_ERRORS.get(type(error).__name__, 50_000))
+
+
+class _NullMax(bytes):
+    """A NULL of a MAX type, which the protocol layer would take for an empty value."""
+
+    def decode(self, *_: object, **__: object) -> Any:
+        return None
+
+
+def _read_max(payload: bytes, at: int) -> tuple[bytes, int]:
+    value, position = _READ_PLP(payload, at)
+    is_null = payload[at : at + 8] == b"\xff" * 8
+    return (_NullMax() if is_null else value), position
+
+
+_READ_PLP = rpc._read_plp
+rpc._read_plp = _read_max
 
 
 def _with_names(payload: bytes, version: int) -> Any:
     """ODBC sends the values of sp_executesql without names; the protocol layer keeps only named ones."""
     call = parse_rpc(payload, version)
+    plain = [replace(one, value=None) if isinstance(one.value, _NullMax) else one for one in call.parameters]
+    call = replace(call, parameters=plain)
     if not call.is_execute_sql or len(call.parameters) < 3:
         return call
     names = re.findall(r"@\w+", str(call.parameters[1].value))
@@ -311,6 +416,7 @@ def _with_names(payload: bytes, version: int) -> Any:
 
 
 protocol.parse_rpc = _with_names
+result_layer._name_length = lambda name: len(name.encode("utf-16-le")) // 2
 
 
 def _bound(definitions: str, values: list[Any]) -> dict[str, Any]:
@@ -331,7 +437,10 @@ def _transaction(session: TdsSession, text: str) -> list[QueryResult]:
             raise QueryError("The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.", number=3902)
         session.transactions -= 1
         if session.transactions == 0:
-            session.cursor.execute("COMMIT")
+            try:
+                session.cursor.execute("COMMIT")
+            except duckdb.Error as error:
+                raise _refused(error) from error
     elif session.transactions:
         session.transactions, session.state = 0, None
         session.cursor.execute("ROLLBACK")

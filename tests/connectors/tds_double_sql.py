@@ -13,7 +13,18 @@ from sqlglot import exp
 from tests.connectors.tds_double_types import Declared, declared
 
 Catalog = Mapping[str, Mapping[str, Declared]]
-"""Table name in lower case -> column name -> type."""
+"""`schema.table` in lower case -> column name -> type."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A table, or columns added to one; `defaults` are named default constraints and their columns."""
+
+    table: tuple[str, str]
+    columns: dict[str, Declared]
+    required: frozenset[str]
+    has_key: bool
+    defaults: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -24,7 +35,8 @@ class Translated:
     returns_rows: bool
     wire: tuple[ColumnType | None, ...] = ()
     named: tuple[str | None, ...] = ()
-    created: tuple[str, dict[str, Declared], frozenset[str]] | None = None
+    created: Definition | None = None
+    added: Definition | None = None
 
 
 def split(sql: str) -> list[str]:
@@ -57,34 +69,56 @@ def translate(statement: str, catalog: Catalog) -> list[Translated]:
 
 
 def _one(tree: Any, catalog: Catalog) -> Translated:
-    created = _created(tree) if isinstance(tree, exp.Create) else None
+    created = added = None
+    if isinstance(tree, exp.Create) and isinstance(tree.this, exp.Schema):
+        created = _definition(tree.this.this, tree.this.expressions)
+    if isinstance(tree, exp.Alter) and any(isinstance(action, exp.ColumnDef) for action in tree.args["actions"]):
+        added = _definition(tree.this, tree.args["actions"])
     wire, named = _select_list(tree, catalog)
     tree = tree.transform(_rewritten)
     returns_rows = isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery))
+    if added is not None:
+        return Translated(sql=_additions(tree), returns_rows=False, added=added)
     return Translated(
         sql=tree.sql(dialect="duckdb"), returns_rows=returns_rows, wire=wire, named=named, created=created
     )
 
 
-def _created(tree: exp.Create) -> tuple[str, dict[str, Declared], frozenset[str]] | None:
-    if not isinstance(tree.this, exp.Schema):
-        return None
-    columns, required = {}, set()
-    for column in tree.this.expressions:
-        if isinstance(column, exp.ColumnDef):
-            columns[column.name] = declared(column.args["kind"].sql(dialect="tsql"))
-            kinds = [constraint.args["kind"] for constraint in column.args.get("constraints") or ()]
-            if any(
-                isinstance(kind, exp.PrimaryKeyColumnConstraint)
-                or (isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null"))
-                for kind in kinds
-            ):
+def _definition(table: Any, expressions: Any) -> Definition:
+    columns, required, defaults = {}, set(), {}
+    has_key = any(isinstance(one, exp.PrimaryKey) for one in expressions)
+    for column in expressions:
+        if not isinstance(column, exp.ColumnDef):
+            continue
+        columns[column.name] = declared(column.args["kind"].sql(dialect="tsql"))
+        for constraint in column.args.get("constraints") or ():
+            kind = constraint.args["kind"]
+            if isinstance(kind, exp.PrimaryKeyColumnConstraint):
+                has_key = True
                 required.add(column.name)
-    return _table_name(tree.this.this), columns, frozenset(required)
+            elif isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null"):
+                required.add(column.name)
+            elif isinstance(kind, exp.DefaultColumnConstraint) and constraint.this is not None:
+                defaults[constraint.this.name] = column.name
+    named = (table.db or "dbo", _plain_name(table))
+    return Definition(table=named, columns=columns, required=frozenset(required), has_key=has_key, defaults=defaults)
+
+
+def _additions(tree: Any) -> str:
+    """DuckDB adds one column at a time."""
+    table = tree.this.sql(dialect="duckdb")
+    return "; ".join(
+        f"ALTER TABLE {table} ADD COLUMN {exp.ColumnDef(this=one.this, kind=one.args['kind']).sql(dialect='duckdb')}"
+        for one in tree.args["actions"]
+    )
+
+
+def _plain_name(table: Any) -> str:
+    return "tmp_" + str(table.name)[1:] if str(table.name).startswith("#") else str(table.name)
 
 
 def _table_name(table: Any) -> str:
-    return str(table.name).lower()
+    return f"{table.db or 'dbo'}.{_plain_name(table)}".lower()
 
 
 def _select_list(tree: Any, catalog: Catalog) -> tuple[tuple[ColumnType | None, ...], tuple[str | None, ...]]:
@@ -123,8 +157,26 @@ def _rewritten(node: Any) -> Any:
         stored = declared(node.args["kind"].sql(dialect="tsql")).stored
         node.set("kind", exp.DataType.build(stored, dialect="duckdb"))
         return node
+    if isinstance(node, exp.ColumnConstraint):
+        if isinstance(node.args["kind"], exp.CollateColumnConstraint):
+            return None
+        node.set("this", None)
+        return node
+    if isinstance(node, exp.Column) and node.args.get("db") is not None and node.args["db"].name.lower() == "dbo":
+        node.set("db", exp.to_identifier("main"))
+        return node
+    if isinstance(node, exp.PrimaryKey):
+        for one in node.expressions:
+            one.replace(one.this if isinstance(one, exp.Ordered) else one)
+        return node
+    if isinstance(node, exp.National):
+        return exp.Literal.string(node.name)
+    if isinstance(node, exp.Collate):
+        return node.this.transform(_rewritten)
     if isinstance(node, exp.Parameter):
         return exp.Placeholder(this=node.name)
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "NCHAR":
+        return exp.Anonymous(this="chr", expressions=node.expressions)
     if isinstance(node, exp.Anonymous) and node.name.upper() == "SWITCHOFFSET":
         return node.expressions[0].transform(_rewritten)
     if isinstance(node, exp.Anonymous) and node.name.upper() == "DATALENGTH":
@@ -143,8 +195,8 @@ def _rewritten(node: Any) -> Any:
 def _plain_table(node: exp.Table) -> exp.Table:
     node.set("hints", None)
     node.set("catalog", None)
-    if node.db.lower() == "dbo":
-        node.set("db", None)
+    if node.db.lower() == "dbo" and not isinstance(node.parent, exp.Column):
+        node.set("db", exp.to_identifier("main"))
     if node.name.startswith("#"):
         node.set("this", exp.to_identifier("tmp_" + node.name[1:]))
     if node.db.lower() == "information_schema":
@@ -164,6 +216,13 @@ def _datalength(value: Any) -> Any:
 
 def _converted(value: Any, target: Declared, style: Any) -> Any:
     inner = value.transform(_rewritten)
+    if style is not None and style.name == "121" and isinstance(value, exp.Cast):
+        clock = declared(value.to.sql(dialect="tsql"))
+        if clock.name == "datetime2":
+            shown = exp.Literal.string("%Y-%m-%d %H:%M:%S.%f")
+            written = exp.Anonymous(this="strftime", expressions=[inner, shown])
+            digits = exp.Literal.number(20 + clock.length if clock.length else 19)
+            return exp.Anonymous(this="left", expressions=[written, digits])
     if target.stored == "BLOB":
         if style is not None and style.name == "2":
             return exp.Anonymous(this="unhex", expressions=[inner])

@@ -1,10 +1,26 @@
-"""What the SQL Server source can do, as plain data for planning. Wire-tested against a TDS double."""
+"""What the SQL Server source and sink promise, as plain data for planning. Wire-tested against a TDS double."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, SourceTraits
+from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits, SourceTraits
+from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
+
+_DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
+_ALTER: Final = "the login may alter the target"
+
+
+def _finaliser(strategy: StrategyMode, name: str, atomic_for: str, *assumes: str) -> Finaliser:
+    return Finaliser(
+        strategy=strategy,
+        name=name,
+        atomic_for=atomic_for,
+        delivery=_DELIVERY,
+        retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+        assumes=(_ALTER, *assumes),
+    )
+
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.MSSQL,
@@ -18,5 +34,33 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         statements=True,
         incremental=True,
         key_ranges=True,
+    ),
+    sink=SinkTraits(
+        load_path=LoadPath.STAGED,
+        finalisers=(
+            _finaliser(
+                StrategyMode.FULL_REFRESH,
+                "swap_or_replace_in_transaction",
+                "whole target: one transaction",
+                "a target with anything attached to it has the source's columns",
+            ),
+            _finaliser(StrategyMode.INCREMENTAL_APPEND, "insert_in_transaction", "whole load: one transaction"),
+            _finaliser(
+                StrategyMode.INCREMENTAL_MERGE,
+                "merge_in_transaction",
+                "whole load: one transaction",
+                "the target holds each key once",
+            ),
+            _finaliser(
+                StrategyMode.PARTITION_REPLACE,
+                "replace_partitions_in_transaction",
+                "whole load: one transaction deletes the staged partitions and inserts the staged rows",
+            ),
+        ),
+        metric_probe=True,
+        control_tables=True,
+        identifier_limit_bytes=128,
+        memory_limit_bytes=None,
+        default_schema="dbo",
     ),
 )

@@ -1,19 +1,26 @@
-"""Opens a SQL Server as a source."""
+"""Opens a SQL Server as a source or as a sink."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from dpone_core.model.connection import Connection
-from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.session import SinkPorts, SourcePorts
 
 from .address import address_of
+from .control import MssqlControlTables
+from .database import Database
 from .probe import MssqlMetricProbe
+from .publications import MssqlPublications
 from .ranges import MssqlRanges
 from .reader import MssqlSource
 from .session import Session
+from .sink_probe import MssqlSinkProbe
+from .staged_rows import MssqlStagedRows
+from .staging import MssqlStaging
 from .statements import MssqlStatements
+from .target import MssqlTarget
 
 
 @contextmanager
@@ -32,3 +39,22 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
         )
     finally:
         session.close()
+
+
+@contextmanager
+def open_sink(
+    connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
+) -> Iterator[SinkPorts]:
+    """`lock_timeout_seconds` bounds each wait for a lock. `holder` and `target` matter to embedded engines only: here
+    the lease is a row. ConnectorError `sink_unreachable` when nothing answers."""
+    with closing(Database(address_of(connection), lock_timeout_seconds=lock_timeout_seconds)) as database:
+        database.rows("SELECT 1 AS one")
+        yield SinkPorts(
+            staged=MssqlStaging(database),
+            target=MssqlTarget(database),
+            metrics=MssqlSinkProbe(database),
+            control=MssqlControlTables(database),
+            statements=MssqlStatements(database.connection_string),
+            staged_rows=MssqlStagedRows(database),
+            publications=MssqlPublications(database),
+        )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dpone_core.connectors._sql.extract import count_expressions, counted
 from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
 
 from .reader import MssqlSource
@@ -26,12 +27,18 @@ class MssqlMetricProbe:
         if request.extract is None:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
-        parts = count_expressions(
+        chosen = selection(request.extract, schema)
+        return counted(request, self._session.rows(chosen.query(counts_of(request, schema)), chosen.parameters)[0])
+
+
+def counts_of(request: MetricRequest, schema: TableSchema) -> str:
+    """The select list of the one aggregate query."""
+    return ", ".join(
+        count_expressions(
             request,
             schema,
             rows="COUNT_BIG(*)",
             nulls=lambda column: f"COUNT_BIG(*) - COUNT_BIG({quoted_name(column.name)})",
             distincts=lambda column: f"COUNT_BIG(DISTINCT {comparable(column)})",
         )
-        chosen = selection(request.extract, schema)
-        return counted(request, self._session.rows(chosen.query(", ".join(parts)), chosen.parameters)[0])
+    )

@@ -18,11 +18,12 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
+from .catalog import table_columns
 from .child import TOO_LONG
 from .selection import DEFAULT_SCHEMA, Selection, bound_query, chosen_cursor, selection
 from .session import Session
 from .text import quoted_name
-from .types import TEXTUAL_KINDS, UNBOUNDED, column_type, is_unbounded, length_expression, reading_expression
+from .types import TEXTUAL_KINDS, column_type, is_unbounded, length_expression, reading_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,10 +32,6 @@ _LOG: Final = logging.getLogger("dpone")
 _CHILD: Final = "dpone_core.connectors.mssql.child"
 _DIRTY: Final = re.compile(r"\b(nolock|readuncommitted)\b|\bread\s+uncommitted\b", re.IGNORECASE)
 _NAME_OF_INVALID_OBJECT: Final = 208
-_CATALOG: Final = (
-    "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION,"
-    " IS_NULLABLE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION"
-)
 _FIRST_RESULT: Final = (
     "SELECT name, system_type_name, user_type_name, error_number"
     " FROM sys.dm_exec_describe_first_result_set(?, ?, 0) ORDER BY column_ordinal"
@@ -72,17 +69,11 @@ class MssqlSource:
         return key_text(cursor, self._session.rows(f"{sql} AS dpone_maximum", chosen.parameters)[0][0])
 
     def _table_columns(self, table: TableName) -> tuple[Column, ...]:
-        rows = self._session.rows(_CATALOG, (table.schema or DEFAULT_SCHEMA, table.name))
-        if not rows:
+        named = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
+        columns = table_columns(self._session.rows, named)
+        if not columns:
             raise ConnectorError("the source table does not exist", code="source_object_not_found")
-        return tuple(
-            Column(
-                name=str(name),
-                type=column_type(_native(str(kind), length, precision, scale, fraction)),
-                nullable=nullable == "YES",
-            )
-            for name, kind, length, precision, scale, fraction, nullable in rows
-        )
+        return columns
 
     def _query_columns(self, request: ExtractRequest) -> tuple[Column, ...]:
         text, values = bound_query(request, lambda ordinal: f"@p{ordinal}")
@@ -118,18 +109,6 @@ def key_text(column: Column, value: Any) -> str | None:
     if column.type.kind in TEXTUAL_KINDS:
         return str(value).replace(" ", "T").replace("Z", "+00:00")
     return str(value)
-
-
-def _native(kind: str, length: int | None, precision: int | None, scale: int | None, fraction: int | None) -> str:
-    """The type as T-SQL writes it, from one row of INFORMATION_SCHEMA."""
-    name = kind.lower()
-    if name in ("decimal", "numeric"):
-        return f"{name}({precision},{scale})"
-    if name in ("time", "datetime2", "datetimeoffset"):
-        return f"{name}({fraction})"
-    if length is None or name in ("text", "ntext", "image", "xml"):
-        return name
-    return f"{name}(max)" if length == UNBOUNDED else f"{name}({length})"
 
 
 class MssqlStream:

@@ -26,7 +26,6 @@ ASKED = [
         "source.options.partitioning.airflow",
         {"source__options": {"partitioning": {"column": "id", "num_partitions": 2, "airflow": "mapped"}}},
     ),
-    ("sink.type", {"sink__type": "mssql"}),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
 ]
@@ -43,7 +42,9 @@ def test_an_unavailable_field_is_refused_alone_and_with_a_way_out(
 
 def test_loading_for_plan_and_run_refuses_it_too(tmp_path: Path) -> None:
     with pytest.raises(ManifestInvalidError, match=NOT_AVAILABLE_YET):
-        load_manifest(written(tmp_path, flow(sink__type="mssql")), project_root=tmp_path)
+        load_manifest(
+            written(tmp_path, flow(sink__options={"normalization": {"enabled": True}})), project_root=tmp_path
+        )
 
 
 def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:

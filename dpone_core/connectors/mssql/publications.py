@@ -1,0 +1,35 @@
+"""What became of a load whose process died: SQL Server writes the load marker in the transaction that publishes."""
+
+from __future__ import annotations
+
+from dpone_core.model.artifacts import load_marker
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.sink import StageRequest
+
+from .database import Database
+from .publish import settled_marker
+from .target_catalog import count_of, resolve, target_table
+
+
+class MssqlPublications:
+    """PublicationPort of one database; a publication that still runs on the server is waited for."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def rows(self, target: TableName) -> int | None:
+        table = resolve(target)
+        exists = target_table(self._database.rows, table) is not None
+        return count_of(self._database.rows, table) if exists else 0
+
+    def mark(self, target: TableName) -> str | None:
+        return settled_marker(self._database, resolve(target))
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        """Unknown once somebody else has published over the marker."""
+        found = self.mark(request.target)
+        if found is None:
+            return False
+        if found == load_marker(request.identity):
+            return True
+        return False if found == mark else None
