@@ -263,6 +263,16 @@ def test_a_lock_that_is_not_granted_is_no_lost_session(double: TdsDouble, sink: 
     assert sink.ids(table) == [1, 2]
 
 
+def test_a_lock_timeout_has_a_state_of_timeouts_and_is_no_loss() -> None:
+    import pyodbc
+
+    from dpone_core.connectors.mssql.database import is_lost
+
+    told = "[HYT00] [Microsoft][ODBC Driver 18 for SQL Server]{} ({}) (SQLExecDirectW)"
+    assert not is_lost(pyodbc.OperationalError("HYT00", told.format("Lock request time out", 1222)))
+    assert is_lost(pyodbc.OperationalError("HYT00", told.format("Login timeout expired", 0)))
+
+
 def test_rows_that_are_kept_out_or_lost_end_the_load(double: TdsDouble, sink: OpenSink) -> None:
     table, handle = staged(sink, APPEND)
     name = f'"{handle.table.schema}"."{handle.table.name}"'

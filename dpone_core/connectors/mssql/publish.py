@@ -110,8 +110,6 @@ class Publication:
         staged = target_table(ask, self._staged)
         if staged is None:
             raise ConnectorError("the staging table of this load is gone", code="finaliser_refused")
-        if count_of(ask, self._staged) != self._handle.staged_rows:
-            raise ConnectorError("staging does not hold the staged rows any more", code="finaliser_refused")
         finaliser, wanted = self._change(ask, target, staged)
         self._total = count_of(ask, self._target)
         if self._total != wanted:
