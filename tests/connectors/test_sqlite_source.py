@@ -22,6 +22,8 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
+from dpone_core.model.vocabulary import Side
+from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.ports.statements import StatementScript
@@ -129,6 +131,34 @@ def test_a_value_that_breaks_its_declaration_is_refused_by_column(opened: Opened
         read(ports)
     assert raised.value.code == "source_value_out_of_range"
     assert "'odd \"v'" in str(raised.value) and stored.strip("'") not in str(raised.value)
+
+
+@pytest.mark.parametrize("at", [1, 2, 70_000])
+@pytest.mark.parametrize("stored", ["'7'", "2.5", "9007199254740993.0", "x'37'"])
+def test_an_integer_column_that_holds_something_else_is_refused_wherever_it_stands(
+    opened: Opened, at: int, stored: str
+) -> None:
+    """The second table has no affinity that would turn the value into an integer; the first names the column's type."""
+    ports = opened(
+        "CREATE TABLE a (v INTEGER)",
+        "CREATE TABLE b (v)",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000)"
+        f" INSERT INTO b SELECT CASE WHEN i = {at} THEN {stored} ELSE i END FROM n",
+        "CREATE VIEW t AS SELECT v FROM a UNION ALL SELECT v FROM b",
+    )
+    with pytest.raises(ConnectorError, match="'v'") as raised:
+        read(ports)
+    assert raised.value.code == "source_value_out_of_range"
+
+
+def test_null_counts_of_columns_with_and_without_a_constraint(opened: Opened) -> None:
+    ports = opened(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, w TEXT NOT NULL)",
+        "INSERT INTO t VALUES (1, NULL, 'x'), (2, 'a', 'y')",
+    )
+    assert ports.metrics is not None
+    request = MetricRequest(side=Side.SOURCE, extract=T, null_counts=("id", "v", "w"))
+    assert ports.metrics.collect(request)["null_counts"] == {"id": 0, "v": 1, "w": 0}
 
 
 def test_types_do_not_come_from_the_first_batch(opened: Opened) -> None:

@@ -22,7 +22,7 @@ from dpone_core.ports.source import ExtractRequest
 
 from .database import Database
 from .selection import CURSOR_KINDS, ENGINE, Selection, relation, selection
-from .types import comparable, declared_type, misfit_condition, observed_type, reading_expression, sentinel
+from .types import comparable, declared_type, misfit_condition, observed_type, reading_expression, sentinel, widened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,6 +142,9 @@ class SqliteStream:
         sql = f"SELECT {first} UNION ALL SELECT {values} {self._chosen.text}"
         with ExitStack() as stack:
             reader = self._started(stack, sql)
+            misread = widened(self.schema, {field.name: str(field.type) for field in reader.schema})
+            if misread is not None:
+                raise _not_stored_as(misread)
             skipped = 1
             while not self._closed and (batch := self._next(reader)) is not None:
                 rows = batch.slice(skipped)
@@ -172,10 +175,14 @@ class SqliteStream:
         column = self._misfit()
         if column is None:
             return None
-        return ConnectorError(f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE)
+        return _not_stored_as(column)
 
     def _misfit(self) -> Column | None:
         columns = self.schema.columns
         checks = ", ".join(f"max({misfit_condition(column, quote_ansi(column.name))})" for column in columns)
         row = self._database.rows(f"SELECT {checks} {self._chosen.text}", self._chosen.parameters)[0]
         return next((column for column, broken in zip(columns, row, strict=True) if broken), None)
+
+
+def _not_stored_as(column: Column) -> ConnectorError:
+    return ConnectorError(f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE)

@@ -9,9 +9,10 @@ storage classes of the whole result decide, if they agree (INTEGER, REAL or both
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 
 _DECIMAL: Final = re.compile(r"(?:DECIMAL|NUMERIC|DEC|NUMBER)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _STOP: Final = "abs(-9223372036854775808)"
@@ -98,12 +99,18 @@ def sentinel(kind: ColumnKind) -> str:
 
 
 def reading_expression(column: Column, quoted: str) -> str:
-    """Reads the value as its storage class, or stops the query. No IN lists: they cost a b-tree probe per value."""
+    """Reads the value as its storage class, or stops the query. No IN lists: they cost a b-tree probe per value.
+
+    An integer needs no check of ours: the driver stops at any other class in a column it took for integers, and a first
+    batch that made it take something else shows in its schema (`widened`).
+    """
     match column.type.kind:
         case ColumnKind.DECIMAL:
             return _decimal_text(column.type.scale or 0, quoted)
         case ColumnKind.BOOLEAN:
             return f"CASE WHEN {misfit_condition(column, quoted)} THEN {_STOP} ELSE {quoted} END"
+        case ColumnKind.INT64:
+            return quoted
         case kind:
             fits = f"WHEN '{_STORAGE_CLASS[kind]}' THEN {quoted} WHEN 'null' THEN NULL"
             return f"CASE typeof({quoted}) {fits} ELSE {_STOP} END"
@@ -113,9 +120,16 @@ def _decimal_text(scale: int, quoted: str) -> str:
     """SQLite keeps most decimals as doubles. Fifteen digits survive that, but the engine prints more from some size
     on; there the decimal of the declared scale is taken, if it is this very double."""
     plain, rounded = f"CAST({quoted} AS TEXT)", f"printf('%.{scale}f', {quoted})"
-    printed_long = f"abs({quoted}) >= 1e{13 - scale} AND abs({quoted}) < 1e{15 - scale}"
-    real = f"CASE WHEN {printed_long} AND CAST({rounded} AS REAL) = {quoted} THEN {rounded} ELSE {plain} END"
-    return f"CASE typeof({quoted}) WHEN 'blob' THEN {_STOP} WHEN 'real' THEN {real} ELSE {plain} END"
+    long_from, long_to = f"1e{13 - scale}", f"1e{15 - scale}"
+    same = f"abs({quoted}) < {long_to} AND CAST({rounded} AS REAL) = {quoted}"
+    real = f"CASE WHEN {same} THEN {rounded} ELSE {plain} END"
+    checked = f"CASE typeof({quoted}) WHEN 'blob' THEN {_STOP} WHEN 'real' THEN {real} ELSE {plain} END"
+    return f"CASE WHEN {quoted} > -{long_from} AND {quoted} < {long_from} THEN {plain} ELSE {checked} END"
+
+
+def widened(schema: TableSchema, driver: Mapping[str, str]) -> Column | None:
+    """The first integer column for which the driver inferred another type; `driver` maps names to Arrow type names."""
+    return next((c for c in schema.columns if c.type.kind is ColumnKind.INT64 and driver[c.name] != "int64"), None)
 
 
 def misfit_condition(column: Column, quoted: str) -> str:
