@@ -79,6 +79,7 @@ def drawn(shown: str) -> list[str]:
     return [ESCAPES.sub("", line) for line in re.split(r"[\r\n]+", shown) if ESCAPES.sub("", line)]
 
 
+@pytest.mark.slow  # it waits for redraws of a real terminal
 def test_a_terminal_sees_a_bar_that_fits_it_and_leaves_one_line_per_phase_of_rows(project: Project) -> None:
     code, stdout, shown = on_a_terminal(project, "run", "m.yaml")
     assert code == 0 and stdout.startswith("succeeded")
