@@ -148,7 +148,7 @@ def test_null_counts_are_right_for_required_and_for_nullable_columns(tmp_path: P
 
 
 def test_a_declared_not_null_is_no_proof_for_a_null_count(tmp_path: Path) -> None:
-    write(tmp_path, "a.parquet", {"v": pa.array(["a", None])})
+    write(tmp_path, "a.parquet", {"id": pa.array([1, 2]), "v": pa.array(["a", None])})
     declared = ExtractRequest(path="a.parquet", format="parquet", reading=FileReading(not_null=("v",)))
     request = MetricRequest(side=Side.SOURCE, extract=declared, null_counts=("v",))
     with open_source(connection(f"file:///{tmp_path}")) as ports:

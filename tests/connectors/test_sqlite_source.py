@@ -134,20 +134,21 @@ def test_a_value_that_breaks_its_declaration_is_refused_by_column(opened: Opened
 
 
 @pytest.mark.parametrize("at", [1, 2, 70_000])
-@pytest.mark.parametrize("stored", ["'7'", "2.5", "9007199254740993.0", "x'37'"])
+@pytest.mark.parametrize("stored", ["'7'", "2.5", "7.0", "x'37'"])
 def test_an_integer_column_that_holds_something_else_is_refused_wherever_it_stands(
-    opened: Opened, at: int, stored: str
+    opened: Opened, tmp_path: Path, at: int, stored: str
 ) -> None:
-    """The second table has no affinity that would turn the value into an integer; the first names the column's type."""
+    """An undeclared column keeps every value as it came; it held integers only when it was described."""
     ports = opened(
-        "CREATE TABLE a (v INTEGER)",
-        "CREATE TABLE b (v)",
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000)"
-        f" INSERT INTO b SELECT CASE WHEN i = {at} THEN {stored} ELSE i END FROM n",
-        "CREATE VIEW t AS SELECT v FROM a UNION ALL SELECT v FROM b",
+        "CREATE TABLE t (v)",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000) INSERT INTO t SELECT i FROM n",
     )
-    with pytest.raises(ConnectorError, match="'v'") as raised:
-        read(ports)
+    schema = ports.source.describe(T)
+    assert schema.columns[0].type.kind is ColumnKind.INT64
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database, database:
+        database.execute(f"UPDATE t SET v = {stored} WHERE rowid = {at}")
+    with pytest.raises(ConnectorError, match="column 'v': a value is not stored as int64") as raised:
+        list(ports.source.open_stream(T, schema).batches())
     assert raised.value.code == "source_value_out_of_range"
 
 

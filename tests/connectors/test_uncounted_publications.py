@@ -30,12 +30,14 @@ from dpone_core.ports.sink import FinalizeResult, StagedHandle
 from dpone_core.testing.builders import orders, stage_request
 from dpone_core.testing.open_sink import MERGE
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
+from tests.connectors.mssql_servers import mssql_server
 from tests.connectors.sessions import (
     APPEND,
     FULL_REFRESH,
     connection,
     duckdb_sink,
     embedded_clickhouse,
+    mssql_sink,
     postgres_sink,
     session_of,
 )
@@ -99,6 +101,25 @@ def uncounted_postgres(uri: str, target: TableName) -> PostgresDatabase:
     return Uncounted(connection(uri), SINK)
 
 
+def uncounted_mssql(uri: str, target: TableName) -> Any:
+    from dpone_core.connectors.mssql.address import address_of
+    from dpone_core.connectors.mssql.database import Database as MssqlDatabase
+
+    class Uncounted(MssqlDatabase):
+        def _run(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+            if re.fullmatch(rf"SELECT COUNT_BIG\(\*\) AS held FROM \S*{target.name}\S", sql):
+                raise ConnectorError("the count was refused", code="sink_query_failed")
+            return super()._run(sql, parameters)
+
+    return Uncounted(address_of(connection(uri)), lock_timeout_seconds=5)
+
+
+def publish_mssql(database: Any, handle: StagedHandle) -> FinalizeResult:
+    from dpone_core.connectors.mssql.publish import Publication as MssqlPublication
+
+    return MssqlPublication(database, handle).run()
+
+
 def judge_transaction(sink: OpenSink, table: TableName, handle: StagedHandle, publish: Publish, strategy: Any) -> None:
     """`publish` cannot count: it changes nothing and may say so; behind the sink's own commit it may not."""
     with pytest.raises(ConnectorError) as raised:
@@ -131,6 +152,14 @@ def test_postgresql_counts_before_its_commit(strategy: Any) -> None:
                 lambda handle: Publication(uncounted, handle, lock_timeout_seconds=5).run(),
                 strategy,
             )
+
+
+@pytest.mark.parametrize("strategy", [APPEND, MERGE])
+def test_sql_server_counts_before_its_commit(strategy: Any) -> None:
+    with mssql_server() as server, mssql_sink(server.uri) as sink:
+        table, handle = staged(sink, strategy)
+        with closing(uncounted_mssql(server.uri, table)) as uncounted:
+            judge_transaction(sink, table, handle, lambda handle: publish_mssql(uncounted, handle), strategy)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpone_core.model.artifacts import load_marker
+from dpone_core.connectors._sql.publications import held_by_marker
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import StageRequest
 
@@ -26,10 +26,4 @@ class MssqlPublications:
         return settled_marker(self._database, resolve(target))
 
     def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        """Unknown once somebody else has published over the marker."""
-        found = self.mark(request.target)
-        if found is None:
-            return False
-        if found == load_marker(request.identity):
-            return True
-        return False if found == mark else None
+        return held_by_marker(request, self.mark(request.target), mark)

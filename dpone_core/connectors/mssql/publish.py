@@ -84,6 +84,7 @@ class Publication:
         self._marker = load_marker(handle.request.identity)
         self._updated = 0
         self._total: int | None = None
+        self._was_published = False
 
     def run(self) -> FinalizeResult:
         try:
@@ -91,6 +92,7 @@ class Publication:
                 finaliser = self._publish(ask)
         except ConnectorError as error:
             if error.code != UNREACHABLE:
+                self._refuse_denial(error)
                 raise
             self._settle(error)
             finaliser = "settled_by_marker"
@@ -105,6 +107,7 @@ class Publication:
         lock_publications(ask, self._target, self._database.lock_timeout_milliseconds)
         target = target_table(ask, self._target)
         if target is not None and target.marker == self._marker:
+            self._was_published = True
             self._recount(ask)
             return "already_published"
         staged = target_table(ask, self._staged)
@@ -226,6 +229,11 @@ class Publication:
         raise ConnectorError(
             "the session was lost before the commit; the target is as it was", code="finaliser_refused"
         ) from error
+
+    def _refuse_denial(self, error: ConnectorError) -> None:
+        """Of a target that an earlier call has published, no failure of this one may say that it is as it was."""
+        if self._was_published:
+            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _recount(self, ask: Ask) -> None:
         """Of a publication that an earlier call had committed."""

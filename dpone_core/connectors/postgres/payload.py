@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
+from dpone_core.connectors._arrow.moments import digits_of, has_at_most, numbers_of, within
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 
@@ -64,7 +65,7 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
             limit = _VARCHAR.fullmatch(stored.column.type.native) if stored.wire != "text" or stored.is_cast else None
             return not _has_nul(values) and (limit is None or _longest(values) <= int(limit.group(1)))
         case ColumnKind.DATE:
-            return _within(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+            return within(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
         case ColumnKind.TIME | ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
             return _moments_fit(stored.column, values)
         case _:
@@ -73,21 +74,11 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
 
 def _moments_fit(column: Column, values: pa.Array) -> bool:
     """COPY rounds to the column's fraction; Arrow has units for 0, 3 and 6 digits only."""
-    numbers = values.cast(pa.int32() if pa.types.is_time32(values.type) else pa.int64())
     fraction = 6 if column.type.fraction is None else column.type.fraction
-    unit = {"s": 0, "ms": 3, "us": 6}[values.type.unit]
-    if unit > fraction:
-        step = 10 ** (unit - fraction)
-        cut = pc.multiply(pc.divide(numbers, step), step)
-        if pc.all(pc.equal(cut, numbers), skip_nulls=True).as_py() is False:
-            return False
-    return column.type.kind is ColumnKind.TIME or _within(numbers, _FIRST_MICROSECOND // 10 ** (6 - unit), 2**63 - 1)
-
-
-def _within(numbers: pa.Array, first: int, last: int) -> bool:
-    bounds = pc.min_max(numbers)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is None or (low >= first and high <= last)
+    if not has_at_most(values, fraction):
+        return False
+    first = _FIRST_MICROSECOND // 10 ** (6 - digits_of(values))
+    return column.type.kind is ColumnKind.TIME or within(numbers_of(values), first, 2**63 - 1)
 
 
 def _longest(values: pa.Array) -> int:
