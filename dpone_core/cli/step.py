@@ -64,10 +64,14 @@ def environment_identity(environment: Mapping[str, str]) -> StepIdentity:
 
 @dataclass(slots=True, kw_only=True)
 class StepFacts:
-    """What a command learned for its receipt, filled in as it goes; None = not known when it ended."""
+    """What a command learned for its receipt, filled in as it goes; None = not known when it ended.
+
+    `counters` are those of a step without an outcome.
+    """
 
     identity: StepIdentity = field(default_factory=lambda: environment_identity(os.environ))
     outcome: LoadOutcome | None = None
+    counters: StepCounters | None = None
     evidence: EvidenceReference | None = None
     retry: RetryClassification | None = None
     error_code: str | None = None
@@ -107,7 +111,7 @@ def _receipt(
             dpone_version=__version__,
             identity=facts.identity,
             result=_result(facts, exit_code, code, times),
-            counters=_counters(facts.outcome),
+            counters=facts.counters or _counters(facts.outcome),
             evidence=facts.evidence,
         )
     except DponeError as failure:

@@ -48,6 +48,8 @@ IDENTITY_VARIABLES: Final = frozenset(
         "DPONE_INTERVAL_START",
         "DPONE_INTERVAL_END",
         "DPONE_STEP_RECEIPTS",
+        "DPONE_TRANSFER_PLAN",
+        "DPONE_AIRFLOW_MAPPING_ITEM",
     }
 )
 """Variables by which a step learns who it is; the platform cannot set them."""

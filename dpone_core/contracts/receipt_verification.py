@@ -26,12 +26,16 @@ RECEIPT_NOT_SUCCEEDED: Final = ErrorCode("DPONE_RECEIPT_NOT_SUCCEEDED")
 
 _ALWAYS: Final = ("dag_id", "dag_run_id", "map_index", "run_spec_fingerprint", "step_id", "kind")
 _ONCE_KNOWN: Final = ("process", "pack_fingerprint", "policy_snapshot_id", "sql_hash")
+_IF_EXPECTED: Final = ("transfer_plan",)
 _PER_PROCESS: Final = ("process", "policy_snapshot_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptExpectation:
-    """What the receipt must say; ids as the scheduler gives them, `sql_hash` null where the step runs no SQL text."""
+    """What the receipt must say; ids as the scheduler gives them, `sql_hash` null where the step runs no SQL text.
+
+    `transfer_plan` is what the receipt of the plan said, null where the step belongs to no plan or makes it.
+    """
 
     dag_id: str
     dag_run_id: str
@@ -44,6 +48,7 @@ class ReceiptExpectation:
     process: str
     sql_hash: str | None
     dpone_version: str
+    transfer_plan: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,8 @@ def verify(receipt: StepReceipt, expectation: ReceiptExpectation) -> tuple[Recei
         message = f"the receipt is of dpone {receipt.dpone_version}, expected {expectation.dpone_version}"
         problems.append(ReceiptProblem(code=RECEIPT_VERSION_UNSUPPORTED, message=message, field="dpone_version"))
     succeeded = receipt.status is StepStatus.SUCCEEDED
-    for name in (*_ALWAYS, *_ONCE_KNOWN):
+    expected = tuple(name for name in _IF_EXPECTED if getattr(expectation, name) is not None)
+    for name in (*_ALWAYS, *_ONCE_KNOWN, *expected):
         if getattr(receipt, name) is None and _may_be_unknown(name, receipt):
             continue
         if not _same(name, receipt, expectation):
@@ -112,7 +118,7 @@ def _may_be_unknown(name: str, receipt: StepReceipt) -> bool:
         return True
     if receipt.status is StepStatus.SUCCEEDED:
         return receipt.kind is StepKind.BUNDLE_VERIFY and name in _PER_PROCESS
-    return name in _ONCE_KNOWN
+    return name in (*_ONCE_KNOWN, *_IF_EXPECTED)
 
 
 def _same(name: str, receipt: StepReceipt, expectation: ReceiptExpectation) -> bool:

@@ -41,6 +41,7 @@ MAX_STEPS: Final = 64
 MAX_RECEIPTS_FROM: Final = 16
 RECEIPT_PATH: Final = "/airflow/xcom/return.json"
 
+_FAN_OUT: Final = (StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION)
 _SEALED: Final = object()
 """Validation context of a document whose seal holds."""
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@]*:[^/\s@]+@")
@@ -72,7 +73,10 @@ class HookReference(Contract):
 
 
 class RunSpecStep(Contract):
-    """One Airflow task. `timeout_seconds` is the time the pod may run, start-up excluded; `retries` counts repeats."""
+    """One Airflow task, or with `mapped_over` one per partition that the named step plans, `max_parallel` at a time.
+
+    `timeout_seconds` is the time the pod may run, start-up excluded; `retries` counts repeats.
+    """
 
     step_id: StepId
     kind: StepKind
@@ -84,6 +88,8 @@ class RunSpecStep(Contract):
     argv: Annotated[tuple[Argument, ...], Field(min_length=2, max_length=64)]
     secret_env: Annotated[tuple[SecretEnv, ...], Field(max_length=32)] = ()
     hook: HookReference | None = None
+    mapped_over: StepId | None = None
+    max_parallel: Annotated[int, Field(ge=1, le=64)] | None = None
 
     @model_validator(mode="after")
     def _is_one_dpone_command(self, info: ValidationInfo) -> Self:
@@ -100,6 +106,10 @@ class RunSpecStep(Contract):
             raise ValueError("secret_env names are not unique")
         if len(set(self.depends_on)) != len(self.depends_on):
             raise ValueError("depends_on names a step twice")
+        if (self.mapped_over is not None) != (self.kind is StepKind.TRANSFER_PARTITION):
+            raise ValueError("mapped_over belongs to steps of kind transfer_partition, and to each of them")
+        if self.max_parallel is not None and self.mapped_over is None:
+            raise ValueError("max_parallel belongs to a mapped step")
         return self
 
     @property
@@ -108,7 +118,8 @@ class RunSpecStep(Contract):
 
 
 class RunSpec(Contract):
-    """The whole document. An instance that exists is chained: verify -> pre-hooks -> load -> post-hooks.
+    """The whole document. An instance that exists is chained: verify -> pre-hooks -> load -> post-hooks, and before
+    the load, where key ranges have tasks of their own, transfer_plan -> transfer_partition (mapped).
 
     `asset` names what the process loads; `platform` is what the cluster decides, so that a DAG file need not.
     """
@@ -151,6 +162,11 @@ class RunSpec(Contract):
     def load(self) -> RunSpecStep:
         """The one step of kind load."""
         return next(step for step in self.steps if step.kind is StepKind.LOAD)
+
+    @property
+    def mapped(self) -> RunSpecStep | None:
+        """The one step that becomes a task per planned partition; None where the load reads everything itself."""
+        return next((step for step in self.steps if step.mapped_over is not None), None)
 
 
 def parse_run_spec(document: str | bytes) -> RunSpec:
@@ -250,6 +266,34 @@ def _require_chain(steps: tuple[RunSpecStep, ...]) -> None:
         raise ValueError("the load does not take the receipt of every pre-hook step exactly once")
     if any(step.hook for step in steps) and _value_after(load.argv, "--separate-hooks") != "receipts":
         raise ValueError("hooks have steps of their own and the load has no --separate-hooks receipts")
+    _require_fan_out(steps, load, pre_hooks, ancestors)
+
+
+def _require_fan_out(
+    steps: tuple[RunSpecStep, ...], load: RunSpecStep, pre_hooks: set[str], ancestors: dict[str, frozenset[str]]
+) -> None:
+    """transfer_plan -> transfer_partition -> load, each once, or none of it."""
+    found = {kind: [step for step in steps if step.kind is kind] for kind in _FAN_OUT}
+    publishes_staged = _value_after(load.argv, "--partitions") == "staged"
+    if not any(found.values()):
+        if publishes_staged:
+            raise ValueError("the load publishes staged partitions and no step stages them")
+        return
+    if any(len(of_kind) != 1 or of_kind[0].step_id != kind.value for kind, of_kind in found.items()):
+        raise ValueError("there must be exactly one step transfer_plan and one step transfer_partition, or neither")
+    plan, partition = (found[kind][0] for kind in _FAN_OUT)
+    if not pre_hooks <= ancestors[plan.step_id]:
+        raise ValueError("a pre-hook step does not run before transfer_plan")
+    if set(plan.receipts_from) != pre_hooks or len(plan.receipts_from) != len(pre_hooks):
+        raise ValueError("transfer_plan does not take the receipt of every pre-hook step exactly once")
+    if pre_hooks and _value_after(plan.argv, "--separate-hooks") != "receipts":
+        raise ValueError("pre-hooks have steps of their own and transfer_plan has no --separate-hooks receipts")
+    if partition.mapped_over != plan.step_id or plan.step_id not in partition.depends_on:
+        raise ValueError("transfer_partition is not mapped over transfer_plan, or does not depend on it")
+    if partition.step_id not in ancestors[load.step_id]:
+        raise ValueError("the load does not run behind transfer_partition")
+    if not publishes_staged:
+        raise ValueError("partitions have steps of their own and the load has no --partitions staged")
 
 
 def _only(steps: tuple[RunSpecStep, ...], kind: StepKind) -> RunSpecStep:

@@ -48,6 +48,7 @@ MAX_TERMINATION_BYTES: Final = 4096
 MAX_ID_BYTES: Final = 256
 
 _INTERRUPTED_EXITS: Final = frozenset({130, 143})
+_TRANSFER_KINDS: Final = frozenset({StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION})
 
 WireId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_BYTES)]
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -60,7 +61,11 @@ Code = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,95}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepIdentity:
-    """Which step of which run this is. None = not known (a run outside Airflow, or a refusal before it was known)."""
+    """Which step of which run this is. None = not known (a run outside Airflow, or a refusal before it was known).
+
+    `transfer_plan` is the fingerprint of the key ranges the step planned, staged or published, `partitions` their
+    number, the NULL partition included; both None where the step has to do with no planned ranges.
+    """
 
     kind: StepKind
     step_id: str | None = None
@@ -75,11 +80,13 @@ class StepIdentity:
     pack_fingerprint: str | None = None
     policy_snapshot_id: str | None = None
     sql_hash: str | None = None
+    transfer_plan: str | None = None
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """How it ended; the four states are null where the step has no target (bundle_verify, hooks)."""
+    """How it ended; the four states are null where the step has no target (bundle_verify, hooks, transfer steps)."""
 
     status: StepStatus
     exit_code: int
@@ -139,6 +146,8 @@ class StepReceipt(Contract):
     pack_fingerprint: Fingerprint | None
     policy_snapshot_id: Fingerprint | None
     sql_hash: Fingerprint | None
+    transfer_plan: Fingerprint | None
+    partitions: SmallCount | None
     failure_boundary: Boundary | None
     target_state: TargetState | None
     checkpoint_state: CheckpointState | None
@@ -178,8 +187,11 @@ class StepReceipt(Contract):
             raise ValueError("evidence_path leaves the evidence directory")
         if self.finished_at < self.started_at:
             raise ValueError("finished_at is before started_at")
+        self._require_one_plan()
         if succeeded and self.kind is StepKind.LOAD:
             self._require_proof_of_the_load()
+        if succeeded and self.kind in _TRANSFER_KINDS:
+            self._require_proof_of_the_transfer()
         return self
 
     @model_validator(mode="after")
@@ -194,6 +206,26 @@ class StepReceipt(Contract):
         """The file and XCom form: one line of ASCII JSON in the order of the contract, no newline."""
         text = json.dumps(self.wire(), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
         return text.encode("ascii")
+
+    def _require_one_plan(self) -> None:
+        if (self.transfer_plan is None) != (self.partitions is None):
+            raise ValueError("transfer_plan and partitions go together")
+        if self.partitions is None:
+            return
+        if self.kind is not StepKind.LOAD and self.kind not in _TRANSFER_KINDS:
+            raise ValueError("transfer_plan belongs to steps that plan, stage or publish key ranges")
+        if self.partitions == 0:
+            raise ValueError("a transfer plan has at least one partition")
+        if self.kind is StepKind.TRANSFER_PARTITION and self.map_index >= self.partitions:
+            raise ValueError("map_index is not one of the planned partitions")
+
+    def _require_proof_of_the_transfer(self) -> None:
+        if self.transfer_plan is None:
+            raise ValueError(f"a succeeded {self.kind.value} must name its transfer_plan and its partitions")
+        if self.target_state not in (None, TargetState.NOT_MUTATED):
+            raise ValueError(f"a {self.kind.value} mutates no target")
+        if self.kind is StepKind.TRANSFER_PARTITION and None in (self.extracted_rows, self.staged_rows):
+            raise ValueError("a succeeded transfer_partition must count what it read and what is staged")
 
     def _require_proof_of_the_load(self) -> None:
         if self.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):

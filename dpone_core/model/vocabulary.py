@@ -191,6 +191,8 @@ class StepKind(StrEnum):
 
     BUNDLE_VERIFY = "bundle_verify"
     HOOK = "hook"
+    TRANSFER_PLAN = "transfer_plan"
+    TRANSFER_PARTITION = "transfer_partition"
     LOAD = "load"
 
 

@@ -84,6 +84,46 @@ def load_step(**changes: Any) -> dict[str, Any]:
     }
 
 
+def plan_step(**changes: Any) -> dict[str, Any]:
+    return {
+        "step_id": "transfer_plan",
+        "kind": "transfer_plan",
+        "depends_on": ["pre_hook_refresh_mart"],
+        "receipts_from": ["pre_hook_refresh_mart"],
+        "timeout_seconds": 900,
+        "retries": 2,
+        "without_receipt": "retry",
+        "argv": ["dpone", "transfer", "plan", "flights.yaml", "--separate-hooks", "receipts", *RECEIPT_ARGUMENTS],
+        **changes,
+    }
+
+
+def partition_step(**changes: Any) -> dict[str, Any]:
+    return {
+        "step_id": "transfer_partition",
+        "kind": "transfer_partition",
+        "depends_on": ["transfer_plan"],
+        "timeout_seconds": 7200,
+        "retries": 1,
+        "without_receipt": "retry",
+        "argv": ["dpone", "transfer", "load", "flights.yaml", *RECEIPT_ARGUMENTS],
+        "mapped_over": "transfer_plan",
+        "max_parallel": 4,
+        **changes,
+    }
+
+
+def publishing_step(**changes: Any) -> dict[str, Any]:
+    """The load of a run-spec whose key ranges have tasks of their own."""
+    publishing = ["--separate-hooks", "receipts", "--partitions", "staged"]
+    argv = ["dpone", "run", "flights.yaml", *publishing, *RECEIPT_ARGUMENTS]
+    return load_step(**{"depends_on": ["transfer_partition"], "argv": argv, **changes})
+
+
+def fanned_out_steps() -> list[dict[str, Any]]:
+    return [verify_step(), hook_step(), plan_step(), partition_step(), publishing_step()]
+
+
 def run_spec_document(**changes: Any) -> dict[str, Any]:
     return {
         "schema": "dpone.run_spec.v1",

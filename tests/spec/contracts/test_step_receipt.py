@@ -66,6 +66,8 @@ FIELDS_OF_THE_DESIGN = [
     "pack_fingerprint",
     "policy_snapshot_id",
     "sql_hash",
+    "transfer_plan",
+    "partitions",
     "failure_boundary",
     "target_state",
     "checkpoint_state",
@@ -111,15 +113,17 @@ def largest(text: str) -> StepReceipt:
     return seal(
         dpone_version="9999.9999." + "9" * 32,
         identity=identity(
-            kind=StepKind.BUNDLE_VERIFY,
+            kind=StepKind.TRANSFER_PARTITION,
             step_id="s" * 150,
             process="p" * 128,
             dag_id=text,
             dag_run_id=text,
             run_id=text,
             try_number=2**31 - 1,
-            map_index=2**31 - 1,
+            map_index=2**31 - 2,
             sql_hash=SHA_A,
+            transfer_plan=SHA_A,
+            partitions=2**31 - 1,
         ),
         result=failed(
             status=StepStatus.INTERRUPTED,
