@@ -177,13 +177,14 @@ class TransferPlanner:
 def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
     query, request = config.source.query, extraction.request
     tokens = {} if query is None else {name: request.token_values[name] for name in query.tokens}
-    window = request.window
+    window, converts = request.window, bool(config.source.special_values)
     return fingerprint(
         {
             "dataset": config.source.dataset,
             "key": column,
             "tokens": tokens,
             "window": None if window is None else [window.column, window.lower, window.upper],
+            **({"special_values": [rule.as_json() for rule in config.source.special_values]} if converts else {}),
         }
     )
 

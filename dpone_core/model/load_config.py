@@ -15,6 +15,7 @@ from dpone_core.model.connector import ConnectorType
 from dpone_core.model.file_reading import FileReading
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.special_values import SpecialValueRule
 from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import (
     FinalizationPhase,
@@ -80,6 +81,7 @@ class SourceConfig:
     reading: FileReading = field(default_factory=FileReading)
     incremental: IncrementalConfig | None = None
     partitioning: PartitioningConfig | None = None
+    special_values: tuple[SpecialValueRule, ...] = ()
 
     @property
     def dataset(self) -> str:
