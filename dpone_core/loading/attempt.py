@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,6 +11,7 @@ from dpone_core.acceptance.policy import AcceptanceMetricError
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
 from dpone_core.loading.context import LoadContext, LoadEnvironment, LoadRequest, LoadSessions
+from dpone_core.loading.lease_renewal import renewed
 from dpone_core.loading.position import LoadPosition
 from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.record import LoadRecord
@@ -75,7 +76,8 @@ def _leased(context: LoadContext) -> None:
     now = context.environment.clock.utc_now()
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
-        ETLProcessor(context=replace(context, lease=lease)).process()
+        with _renewed(context, lease):
+            ETLProcessor(context=replace(context, lease=lease)).process()
     except BaseException as caught:
         error = _interruption_behind(caught, context.environment, context.position)
         with context.environment.cancellation.shielded():
@@ -86,6 +88,13 @@ def _leased(context: LoadContext) -> None:
         raise error from caught
     if lease_port is not None and lease is not None:
         lease_port.release(lease)
+
+
+def _renewed(context: LoadContext, lease: Lease | None) -> AbstractContextManager[None]:
+    open_lease = context.sessions.open_lease
+    if lease is None or open_lease is None:
+        return nullcontext()
+    return renewed(lease, open_lease, context.environment.clock)
 
 
 def _release_quietly(context: LoadContext, lease: Lease | None) -> None:

@@ -24,6 +24,7 @@ from dpone_core.ports.state import CommitIntents, CursorState, Lease, TargetLeas
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 OpenReader = Callable[[], AbstractContextManager[SourcePorts]]
+OpenLease = Callable[[], AbstractContextManager[TargetLease]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,8 @@ class LoadSessions:
     """Open connections of one attempt; `cursor`, `intents` and `audit` are None where plan and manifest say so.
 
     `open_reader` opens one more session of the source, for a reader of its own; like `checkpoints` it is there when
-    the plan splits the extraction.
+    the plan splits the extraction. `open_lease` opens one more session of the sink, to renew the lease while the others
+    are busy; None where a lease needs no renewal, because its engine lock ends with its process.
     """
 
     source: SourcePorts
@@ -42,6 +44,7 @@ class LoadSessions:
     intents: CommitIntents | None = None
     open_reader: OpenReader | None = None
     checkpoints: CheckpointStore | None = None
+    open_lease: OpenLease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

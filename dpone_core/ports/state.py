@@ -80,6 +80,10 @@ class TargetLease(Protocol):
         """Raises LoadInProgressError naming the holder; nothing was mutated then."""
         ...
 
+    def renew(self, lease: Lease, now: datetime) -> bool:
+        """Lets the lease last from `now` on; False when it went to another owner."""
+        ...
+
     def is_held(self, lease: Lease) -> bool:
         """Whether the lease still is this owner's; a look, not a fence."""
         ...

@@ -1,5 +1,7 @@
 """The lease of a target: at most one load at a time, by owner and expiry. Not a fence (S0 non-goal).
 
+Short and renewed while its owner lives (`loading.lease_renewal`), so that a dead owner does not hold a target for long.
+Expiry is compared with the clock of the machine that looks: clocks must agree better than a lease lasts.
 Record of `__dpone__leases`: lease_key (sha256 of sink type and table), owner (load id), run_id, expires_at.
 """
 
@@ -16,7 +18,7 @@ from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
 from dpone_core.ports.state import Lease
 
-LEASE_DURATION: Final = timedelta(hours=6)
+LEASE_DURATION: Final = timedelta(minutes=5)
 _VERSION: Final = "updated_at"
 
 
@@ -72,6 +74,16 @@ class LeaseStore:
         if not self.control.compare_and_set(table, {"lease_key": key}, expected, row):
             raise LoadInProgressError("another load took the lease of this target first", fix="retry later")
         return Lease(key=key, owner=identity.load_id)
+
+    def renew(self, lease: Lease, now: datetime) -> bool:
+        """Counts the lease's time from `now` on; False, nothing written, when it no longer is this owner's."""
+        held = self._held(lease.key)
+        if held is None or held["owner"] != lease.owner:
+            return False
+        row: ControlRow = {**held, "expires_at": now + LEASE_DURATION, _VERSION: now}
+        return self.control.compare_and_set(
+            lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, row
+        )
 
     def is_held(self, lease: Lease) -> bool:
         held = self._held(lease.key)

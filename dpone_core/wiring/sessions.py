@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dpone_core.errors import ConnectorError
 from dpone_core.evidence.audit import AuditTrail
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.connection import Connection
@@ -22,7 +23,7 @@ from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
-from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_source, open_source_and_sink
+from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source, open_source_and_sink
 from dpone_core.wiring.process import SystemClock
 
 
@@ -60,7 +61,17 @@ class SessionOpener:
                 else None,
                 open_reader=partial(open_source, self.config.source.type, self.source),
                 checkpoints=checkpoint_store(self.config, sink, self.checkpoint_root),
+                open_lease=None if self.sink.is_embedded or control is None else partial(self._open_lease, lock),
             )
+
+    @contextmanager
+    def _open_lease(self, lock: SinkLock) -> Iterator[LeaseStore]:
+        """The same leases over a session of its own."""
+        with open_sink(self.config.sink.type, self.sink, lock) as sink:
+            if sink.control is None:
+                raise ConnectorError("the sink keeps no leases", code="control_table_refused")
+            schema = self.config.sink.governance.state_schema
+            yield LeaseStore(control=sink.control, schema=schema, exclusive_process=False)
 
     def _target_name(self) -> str:
         """The target with its schema spelled out, so that two spellings of one table are one target."""

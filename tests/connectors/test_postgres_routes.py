@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from dpone_core import api
+from dpone_core.loading.lease_renewal import RENEWAL_SECONDS
 from dpone_core.model.vocabulary import RetryClassification, SourceState, TargetState
 from tests.live.cutting_proxy import cutting_proxy
 from tests.live.servers import scratch_postgres
@@ -291,6 +292,20 @@ def test_of_two_processes_one_loads_and_a_dead_ones_lease_expires(
     fourth = project.run("--run-id", "fourth", manifest="fast.yaml")
     assert fourth.exit_code == 0, fourth.stdout
     assert server(f"SELECT id FROM {schema}.orders") == [(1,)]
+    assert not leased(server, schema)
+
+
+@pytest.mark.slow
+def test_a_load_that_lasts_renews_its_lease(project: Project, server: Server, schema: str) -> None:
+    project.written(slow(server, schema, RENEWAL_SECONDS + 15))
+    running = project.start("run", "m.yaml", "--run-id", "long")
+    ends: set[object] = set()
+    while running.poll() is None:
+        if leased(server, schema):
+            ends.update(server(f"SELECT owner, expires_at FROM {schema}_state.__dpone__leases"))
+        time.sleep(0.5)
+    assert running.returncode == 0, running.communicate()
+    assert len(ends) == 2, "taken once, renewed once"
     assert not leased(server, schema)
 
 

@@ -98,6 +98,32 @@ def test_a_released_or_expired_lease_can_be_taken(tmp_path: Path, lease: LeaseSt
     lease.release(taken)
 
 
+def test_a_renewed_lease_lasts_from_its_renewal_on(tmp_path: Path, lease: LeaseStore) -> None:
+    config, later = config_of(tmp_path), NOW + LEASE_DURATION - timedelta(seconds=1)
+    held = lease.acquire(config, load_identity("L1"), NOW)
+    assert lease.renew(held, later)
+    with pytest.raises(LoadInProgressError, match="load L1"):
+        lease.acquire(config, load_identity("L2"), later + LEASE_DURATION - timedelta(seconds=1))
+    lease.acquire(config, load_identity("L3"), later + LEASE_DURATION)
+
+
+def test_a_lease_that_went_to_another_is_not_renewed(tmp_path: Path, lease: LeaseStore) -> None:
+    config, expired = config_of(tmp_path), NOW + LEASE_DURATION
+    held = lease.acquire(config, load_identity("L1"), NOW)
+    taken = lease.acquire(config, load_identity("L2"), expired)
+    assert not lease.renew(held, expired + timedelta(minutes=1))
+    lease.acquire(config, load_identity("L3"), expired + LEASE_DURATION)
+    assert not lease.is_held(taken)
+
+
+def test_a_released_lease_is_not_renewed_into_being(tmp_path: Path, lease: LeaseStore) -> None:
+    config = config_of(tmp_path)
+    held = lease.acquire(config, load_identity("L1"), NOW)
+    lease.release(held)
+    assert not lease.renew(held, NOW)
+    lease.acquire(config, load_identity("L2"), NOW)
+
+
 def test_evidence_is_published_whole_or_not_at_all(tmp_path: Path) -> None:
     files = LocalEvidenceFiles(root=tmp_path)
     files.publish("runs/a/run.json", b"{}")
