@@ -78,7 +78,7 @@ class LeaseStore:
     def renew(self, lease: Lease, now: datetime) -> bool:
         """Counts the lease's time from `now` on; False, nothing written, when it no longer is this owner's."""
         held = self._held(lease.key)
-        if held is None or held["owner"] != lease.owner:
+        if held is None:
             return False
         row: ControlRow = {**held, "expires_at": now + LEASE_DURATION, _VERSION: now}
         return self.control.compare_and_set(
