@@ -67,6 +67,7 @@ class _Publication:
         if not partitions:
             if self._handle.staged_rows > 0 and self._staging_is_empty():
                 return self._published_before()
+            self._refuse_unseen_rows()
             return self._result("nothing_to_append")
         if len(partitions) == 1:
             before = count_of(self._session, self._target)
@@ -85,6 +86,7 @@ class _Publication:
             raise ConnectorError("the target has no partitions", code="physical_design_mismatch")
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
+            self._refuse_unseen_rows()
             return self._result("nothing_to_replace")
         if len(partitions) > 1:
             return self._exchange_shadow(facts, self._shadow.replace(partitions))
@@ -93,6 +95,15 @@ class _Publication:
         statement = self._ddl.replace_partition(self._target, self._staged, partition)
         self._commit(statement, self._staged, lambda: self._holds_staged(partition))
         return self._result("replace_partition", expected=expected)
+
+    def _refuse_unseen_rows(self) -> None:
+        """Rows that were counted in staging and are not found now: another node answers (C23)."""
+        if self._handle.staged_rows:
+            raise ConnectorError(
+                "the staged rows are not where they were counted; nothing was published",
+                code="finaliser_refused",
+                fix="let every request of a load reach one node, or make the tables replicated ones",
+            )
 
     def _exchange_shadow(self, facts: TableFacts, content: Content) -> FinalizeResult:
         self._shadow.seal(content, comment_with_marker(facts.comment, self._marker))

@@ -93,12 +93,17 @@ class Session:
         return found
 
     def insert(self, table: str, batches: Sequence[pa.RecordBatch], *, token: str | None, message: str) -> None:
-        """One ArrowStream insert of all batches; `token` makes a repetition of exactly this insert a no-op."""
+        """One ArrowStream insert of all batches; `token` makes a repetition of exactly this insert a no-op.
+
+        One thread writes it, whatever the user's profile says: blocks of one token that several threads write can be
+        taken for each other and be dropped (C17).
+        """
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, batches[0].schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-        settings = {"insert_deduplication_token": token} if token is not None else {"insert_deduplicate": 0}
+        settings: dict[str, str | int] = {"max_insert_threads": 1}
+        settings |= {"insert_deduplicate": 0} if token is None else {"insert_deduplication_token": token}
         try:
             self.client().raw_insert(
                 table,

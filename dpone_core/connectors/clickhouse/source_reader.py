@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -33,6 +34,7 @@ from .source_types import (
 )
 
 _ENGINE: Final = "ClickHouse"
+_LOG: Final = logging.getLogger("dpone")
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
 
 
@@ -58,6 +60,8 @@ class ClickHouseSource:
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> ClickHouseStream:
         check_columns(schema)
+        if request.table is not None:
+            self._tell_of_versions(self._session.resolve(request.table))
         table = None if request.window is not None or request.table is None else self._session.resolve(request.table)
         return ClickHouseStream(self, self.selection(request, schema), schema, whole_table=table)
 
@@ -74,6 +78,15 @@ class ClickHouseSource:
             return self._session.rows(sql, parameters)
         except ConnectorError as error:
             raise _translated(error.__cause__ or error) from error.__cause__
+
+    def _tell_of_versions(self, table: TableName) -> None:
+        """Such a table holds several rows of a key until it merges them; they are read and counted as stored (C36)."""
+        rows = self.rows(_MERGING_ENGINE, {"database": table.schema or "", "name": table.name})
+        if rows:
+            _LOG.warning(
+                "clickhouse source: a %s is read without FINAL, every version of a row; a query can ask for FINAL",
+                rows[0][0],
+            )
 
     def relation(self, request: ExtractRequest) -> NamedSelection:
         """What stands after FROM: the table, or the query as a subquery with bound tokens."""
@@ -179,6 +192,10 @@ def _translated(error: BaseException) -> ETLExecutionError:
 
 
 _TOTAL_ROWS: Final = "SELECT total_rows FROM system.tables WHERE database = {database:String} AND name = {name:String}"
+_MERGING_ENGINE: Final = (
+    "SELECT engine FROM system.tables WHERE database = {database:String} AND name = {name:String}"
+    " AND match(engine, '[a-z]MergeTree$') AND engine NOT IN ('ReplicatedMergeTree', 'SharedMergeTree')"
+)
 _COLUMNS: Final = (
     "SELECT name, type, comment FROM system.columns WHERE database = {database:String} AND table = {name:String}"
     " AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position"
