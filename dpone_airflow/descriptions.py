@@ -16,7 +16,9 @@ def step_title(spec: RunSpec, step: RunSpecStep) -> str:
     """Display name of a task."""
     if step.hook is not None:
         return f"{step.hook.phase.value.replace('_', '-')} {step.hook.id}"
-    return f"load {spec.process}" if step.kind is StepKind.LOAD else "verify bundle"
+    if step.kind is StepKind.LOAD:
+        return f"load {spec.process}" if spec.mapped is None else f"publish {spec.process}"
+    return _TITLES[step.kind]
 
 
 def step_document(spec: RunSpec, step: RunSpecStep) -> str:
@@ -28,11 +30,22 @@ def step_document(spec: RunSpec, step: RunSpecStep) -> str:
         if hook is not None
         else ""
     )
+    at_once = f"- partitions at a time: {step.max_parallel}\n" if step.max_parallel is not None else ""
     without = "stops" if step.without_receipt is WithoutReceipt.STOP else "may be retried"
     return (
-        f"**{step_title(spec, step)}**\n\n- kind: {_kind(step)}\n- manifest: `{spec.manifest}`\n{lineage}"
+        f"**{step_title(spec, step)}**\n\n- kind: {_kind(step)}\n- manifest: `{spec.manifest}`\n{lineage}{at_once}"
         f"- run time limit: {step.timeout_seconds} s\n- a retry would repeat: {_REPEATED[step.kind]}\n"
         f"- without a receipt it {without}; retries configured: {step.retries}"
+    )
+
+
+def partitions_document(spec: RunSpec) -> str:
+    """What the task does that lists the partitions of a plan."""
+    return (
+        f"Takes the receipt of the plan of **{spec.process}** and gives Airflow one entry for each planned partition, "
+        "the partition of NULL keys first.\n\n"
+        "- runs in the worker, starts no pod, reads no rows\n"
+        "- fails where the receipt is missing, another run's or longer than Airflow maps (core.max_map_length)"
     )
 
 
@@ -54,7 +67,7 @@ def gate_document(spec: RunSpec) -> str:
     """What the gate demands."""
     return (
         f"Passes only if every step of **{spec.process}** succeeded in this DAG run "
-        "and left its own verified receipt.\n\n"
+        f"and left its own verified receipt{_EACH_PARTITION if spec.mapped else ''}.\n\n"
         "After a failure:\n\n"
         "- the log names the first cause, what is true of the target and what to do\n"
         "- the XCom `return_value` is the verdict; the link *dpone evidence* opens the load's report"
@@ -87,8 +100,16 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "not declared"
 
 
+_EACH_PARTITION: Final = ", of the mapped step one for each partition of the plan"
+_TITLES: Final = {
+    StepKind.BUNDLE_VERIFY: "verify bundle",
+    StepKind.TRANSFER_PLAN: "plan partitions",
+    StepKind.TRANSFER_PARTITION: "stage partition",
+}
 _REPEATED: Final = {
     StepKind.BUNDLE_VERIFY: "reading and hashing the bundle; nothing is changed",
     StepKind.HOOK: "the hook's statements, unless this run has evidence that they succeeded",
+    StepKind.TRANSFER_PLAN: "reading the plan that this run has made; the target is not touched",
+    StepKind.TRANSFER_PARTITION: "one partition into its staging, unless it is staged; the target is not touched",
     StepKind.LOAD: "the load from its source, only where the receipt says the target is not mutated or can be resumed",
 }

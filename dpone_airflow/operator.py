@@ -84,6 +84,7 @@ class DponePodOperator(KubernetesPodOperator):
         """A task of these arguments of KubernetesPodOperator.
 
         No constructor of its own: Airflow wraps the constructor of every class again, at a cost for each parsed task.
+        A mapped task is made once per run, in its own process: DponeMappedPodOperator has one.
         """
         task = cls(**arguments)
         task.__dict__.update(dpone_command=dpone_command, run_spec_ref=run_spec_ref, step=step)
@@ -141,8 +142,7 @@ class DponePodOperator(KubernetesPodOperator):
 
     def _guarded(self, context: Any, run: Callable[[], Any]) -> dict[str, object]:
         ti = context["ti"]
-        map_index = -1 if ti.map_index is None else ti.map_index
-        self._expectation = self.step.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index)
+        self._expectation = self._expected_of(ti, -1 if ti.map_index is None else ti.map_index)
         failure: BaseException | None = None
         try:
             run()
@@ -161,6 +161,9 @@ class DponePodOperator(KubernetesPodOperator):
         if decision is RetryDecision.STOP:
             raise AirflowFailException(message) from failure
         raise StepFailedError(message) from failure
+
+    def _expected_of(self, ti: Any, map_index: int) -> ReceiptExpectation:
+        return self.step.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index)
 
     def _accept(self, received: object) -> None:
         """Keep `received` if it is this step's own receipt, else remember why not."""

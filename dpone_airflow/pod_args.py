@@ -55,6 +55,9 @@ _IDENTITY: Final = {
     "DPONE_INTERVAL_START": _interval_bound("data_interval_start"),
     "DPONE_INTERVAL_END": _interval_bound("data_interval_end"),
 }
+_MAPPING_ITEM: Final = "{{ task.mapping_item | tojson }}"
+PARTITION_TITLE: Final = "partition {{ ti.map_index }}"
+"""What the UI calls one task of a mapped step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +120,8 @@ class ProcessPods:
             "manifest": spec.manifest,
         }
 
-    def arguments(self, step: RunSpecStep, *, receipt_task_ids: Mapping[str, str]) -> PodArguments:
-        """What is one step's own; `receipt_task_ids` maps each step of `receipts_from` to its Airflow task id.
+    def arguments(self, step: RunSpecStep, *, task_ids: Mapping[str, str]) -> PodArguments:
+        """What is one step's own; `task_ids` maps each step whose receipt it needs to its Airflow task id.
 
         Raises ETLConfigurationError when the platform would end the step before its own limit.
         """
@@ -129,7 +132,7 @@ class ProcessPods:
                 "cmds": [command],
                 "arguments": arguments,
                 "retries": step.retries,
-                "env_vars": self._environment(step, receipt_task_ids),
+                "env_vars": self._environment(step, task_ids),
                 "labels": {**self._labels, "dpone_step": label_value(step_id)},
                 "active_deadline_seconds": self.platform.deadline_of(step.timeout_seconds),
                 "dpone_command": " ".join(map(_quoted, step.argv)),
@@ -139,15 +142,21 @@ class ProcessPods:
             execution_timeout_seconds=self.platform.startup_timeout_seconds + step.timeout_seconds,
         )
 
-    def _environment(self, step: RunSpecStep, receipt_task_ids: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a step's pod; an interval that the run does not have is the empty text."""
+    def _environment(self, step: RunSpecStep, task_ids: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a step's pod; an interval that the run does not have is the empty text.
+
+        A load whose partitions have tasks of their own publishes the plan that they staged.
+        """
         variables = {**self._variables, "DPONE_STEP_ID": step.step_id}
         if step.receipts_from:
-            pulled = ", ".join(
-                f"'{name}': ti.xcom_pull(task_ids='{receipt_task_ids[name]}', map_indexes=ti.map_index)"
-                for name in step.receipts_from
-            )
+            pulled = ", ".join(f"'{name}': {_receipt_of(task_ids[name])}" for name in step.receipts_from)
             variables["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
+        if step.mapped_over is not None:
+            variables["DPONE_AIRFLOW_MAPPING_ITEM"] = _MAPPING_ITEM
+        planned_by = self.spec.mapped.mapped_over if self.spec.mapped is not None else None
+        if step.kind is StepKind.LOAD and planned_by is not None and planned_by in task_ids:
+            plan = _receipt_of(task_ids[planned_by])
+            variables["DPONE_TRANSFER_PLAN"] = "{{ (" + plan + " or {}).get('transfer_plan') or '' }}"
         return variables
 
 
@@ -157,6 +166,8 @@ def inline_step(spec: RunSpec) -> RunSpecStep:
     A repeat would repeat hooks as well, so the strictest policy of all steps holds.
     """
     argv = list(spec.load.argv)
+    if "--partitions" in argv:
+        del argv[argv.index("--partitions") : argv.index("--partitions") + 2]
     if "--separate-hooks" in argv:
         argv[argv.index("--separate-hooks") + 1] = "inline"
     else:
@@ -177,6 +188,11 @@ def inline_step(spec: RunSpec) -> RunSpecStep:
             "without_receipt": WithoutReceipt.STOP if must_stop else WithoutReceipt.RETRY,
         }
     )
+
+
+def _receipt_of(task_id: str) -> str:
+    """The Jinja expression of one task's receipt; None stays visible as null."""
+    return f"ti.xcom_pull(task_ids='{task_id}', map_indexes=ti.map_index)"
 
 
 def pod_name(process: str, step_id: str) -> str:

@@ -32,6 +32,19 @@ def load_run_spec(path: str | Path) -> RunSpec:
         ) from None
 
 
+def load_mapped_run_spec(path: str | Path) -> RunSpec:
+    """The run-spec of a process whose partitions are tasks of their own; raises ContractInvalidError for any other."""
+    spec = load_run_spec(path)
+    if spec.mapped is None:
+        raise ContractInvalidError(
+            f"{path}: no step of the run-spec is mapped",
+            code=RUN_SPEC_INVALID,
+            path="steps",
+            fix="set partitioning.airflow: mapped and compile it again, or use dag_factories/one_run_spec.py",
+        )
+    return spec
+
+
 def load_run_specs(
     directory: str | Path, names: Iterable[str] | None = None, *, wanted: str | None = None
 ) -> tuple[dict[str, RunSpec], tuple[ContractInvalidError, ...]]:

@@ -1,4 +1,5 @@
-"""Wires a run-spec into a DAG: verify -> pre-hooks -> load -> post-hooks -> outcome gate.
+"""Wires a run-spec into a DAG: verify -> pre-hooks -> load -> post-hooks -> outcome gate; before the load of a process
+whose key ranges have tasks of their own: plan -> partitions -> one mapped task per partition.
 
 Two forms: one visible task per step (`wire_dpone_gitops_task_group`), or one task that runs everything inline
 (`wire_dpone_gitops_task_with_gate`). Parsing reads one small file and nothing else: no database, no connection, no
@@ -12,10 +13,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dpone_airflow.descriptions import gate_document, group_document, step_document, step_title
+from dpone_airflow.descriptions import (
+    gate_document,
+    group_document,
+    partitions_document,
+    step_document,
+    step_title,
+)
+from dpone_airflow.mapping import PARTITIONS_TASK_ID
 from dpone_airflow.outcome import StepContract, step_contract
-from dpone_airflow.pod_args import Platform, ProcessPods, inline_step
-from dpone_airflow.run_spec_files import RUN_SPEC_SUFFIX, load_run_spec, load_run_specs, report_broken_run_specs
+from dpone_airflow.pod_args import PARTITION_TITLE, Platform, ProcessPods, inline_step
+from dpone_airflow.run_spec_files import (
+    RUN_SPEC_SUFFIX,
+    load_mapped_run_spec,
+    load_run_spec,
+    load_run_specs,
+    report_broken_run_specs,
+)
 from dpone_airflow.vendor import PodOperatorArguments, supported
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
 from dpone_core.errors import ETLConfigurationError
@@ -32,6 +46,7 @@ PlatformSource = Platform | Mapping[str, object] | None
 Outlets = bool | Sequence[Any]
 
 __all__ = [
+    "load_mapped_run_spec",
     "load_run_spec",
     "load_run_specs",
     "report_broken_run_specs",
@@ -50,6 +65,7 @@ def wire_dpone_gitops_task_group(
 ) -> tuple[dict[str, DponePodOperator], DponeOutcomeGateOperator]:
     """One task per step inside a task group, and the gate behind all of them.
 
+    A mapped step is one mapped task, and has a task `partitions` before it that lists what is mapped.
     `run_spec` is a file (relative to the DAG file), a parsed run-spec, or by default `<dag_id>.run_spec.json` beside
     the DAG file. `platform` overrides the run-spec's own section. `outlets` are assets that the gate updates when it
     passes, True for the asset of the run-spec. Returns the tasks by step id in run-spec order. Raises
@@ -73,15 +89,23 @@ def wire_dpone_gitops_task_group(
     )
     task_ids = {step.step_id: group.child_id(step.step_id) for step in spec.steps}
     contracts = {step.step_id: step_contract(spec, step, __version__) for step in spec.steps}
-    tasks: dict[str, DponePodOperator] = {}
+    tasks: dict[str, Any] = {}
+    workers: dict[str, Any] = {}
     for step in spec.steps:
-        task = process.step_task(step, contracts[step.step_id], step.step_id, task_ids, task_group=group)
+        contract = contracts[step.step_id]
+        if step.mapped_over is None:
+            task = process.step_task(step, contract, step.step_id, task_ids, task_group=group)
+        else:
+            listed = process.partitions_task(contracts[step.mapped_over], task_ids, task_group=group)
+            listed.set_upstream(tasks[step.mapped_over])
+            workers[step.mapped_over] = listed
+            task = process.mapped_task(step, contract, task_ids, listed, task_group=group)
         if step.depends_on:
             task.set_upstream([tasks[needed] for needed in step.depends_on])
         tasks[step.step_id] = task
     judged = {task_ids[step_id]: contract for step_id, contract in contracts.items()}
-    gate = process.gate(judged, GATE_TASK_ID, outlets, task_group=group)
-    gate.set_upstream(list(tasks.values()))
+    gate = process.gate(judged, GATE_TASK_ID, outlets, workers, task_group=group)
+    gate.set_upstream([*tasks.values(), *workers.values()])
     return tasks, gate
 
 
@@ -118,18 +142,43 @@ class _Process:
     ) -> DponePodOperator:
         from dpone_airflow.operator import DponePodOperator
 
-        return DponePodOperator.of(
-            task_id=task_id,
+        return DponePodOperator.of(task_id=task_id, **self._step_arguments(step, contract, task_ids), **placed)
+
+    def mapped_task(
+        self, step: RunSpecStep, contract: StepContract, task_ids: Mapping[str, str], listed: Any, **placed: Any
+    ) -> Any:
+        from dpone_airflow.mapped_operator import DponeMappedPodOperator
+
+        parallel = {} if step.max_parallel is None else {"max_active_tis_per_dagrun": step.max_parallel}
+        return DponeMappedPodOperator.partial(
+            task_id=step.step_id,
+            map_index_template=PARTITION_TITLE,
+            **self._step_arguments(step, contract, task_ids),
+            **parallel,
+            **placed,
+        ).expand(mapping_item=listed.output)
+
+    def partitions_task(self, plan: StepContract, task_ids: Mapping[str, str], **placed: Any) -> Any:
+        from dpone_airflow.partitions import DponePartitionsOperator
+
+        return DponePartitionsOperator(
+            task_id=PARTITIONS_TASK_ID,
             dag=self.dag,
-            step=contract,
-            task_display_name=step_title(self.spec, step),
-            doc_md=step_document(self.spec, step),
-            **self._arguments.of(step, task_ids),
+            plan=plan,
+            plan_task_id=task_ids[plan.step_id],
+            run_spec_ref=self._reference(),
+            task_display_name="list partitions",
+            doc_md=partitions_document(self.spec),
             **placed,
         )
 
     def gate(
-        self, steps: Mapping[str, StepContract], task_id: str, outlets: Outlets, **placed: Any
+        self,
+        steps: Mapping[str, StepContract],
+        task_id: str,
+        outlets: Outlets,
+        workers: Mapping[str, Any] | None = None,
+        **placed: Any,
     ) -> DponeOutcomeGateOperator:
         from dpone_airflow.gate import DponeOutcomeGateOperator
 
@@ -139,16 +188,29 @@ class _Process:
             task_id=task_id,
             dag=self.dag,
             steps=steps,
-            run_spec_ref={
-                "process": spec.process,
-                "run_spec_fingerprint": spec.fingerprint,
-                "pack_fingerprint": spec.pack_fingerprint,
-            },
+            workers={step_id: worker.task_id for step_id, worker in (workers or {}).items()},
+            run_spec_ref=self._reference(),
             task_display_name="outcome gate",
             doc_md=gate_document(spec),
             **({"outlets": assets} if assets else {}),
             **placed,
         )
+
+    def _step_arguments(self, step: RunSpecStep, contract: StepContract, task_ids: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            "dag": self.dag,
+            "step": contract,
+            "task_display_name": step_title(self.spec, step),
+            "doc_md": step_document(self.spec, step),
+            **self._arguments.of(step, task_ids),
+        }
+
+    def _reference(self) -> dict[str, str]:
+        return {
+            "process": self.spec.process,
+            "run_spec_fingerprint": self.spec.fingerprint,
+            "pack_fingerprint": self.spec.pack_fingerprint,
+        }
 
 
 def _assets(spec: RunSpec, outlets: Outlets) -> list[Any]:

@@ -45,9 +45,9 @@ class PodOperatorArguments:
             "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
         }
 
-    def of(self, step: RunSpecStep, receipt_task_ids: Mapping[str, str]) -> dict[str, Any]:
+    def of(self, step: RunSpecStep, task_ids: Mapping[str, str]) -> dict[str, Any]:
         """All keyword arguments of a step; what the installed operator does not know is left out."""
-        made = self._pods.arguments(step, receipt_task_ids=receipt_task_ids)
+        made = self._pods.arguments(step, task_ids=task_ids)
         return {
             **self._shared,
             **made.operator,

@@ -14,8 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PURE = [
     *(ROOT / "dpone_core" / name for name in ("model", "contracts", "authoring", "acceptance", "quality", "planning")),
     ROOT / "dpone_core" / "errors.py",
-    ROOT / "dpone_airflow" / "pod_args.py",
-    ROOT / "dpone_airflow" / "outcome.py",
+    *(ROOT / "dpone_airflow" / f"{name}.py" for name in ("pod_args", "outcome", "mapping", "judgment", "verdict")),
 ]
 FORBIDDEN_METHODS = {"now", "today", "utcnow"}
 ARROW_ALLOWED = ("connectors", "loading", "testing")

@@ -49,6 +49,7 @@ KEPT_OF_DAG = ("dag_id", "start_date", "catchup", "max_active_runs", "doc_md", "
 KEPT_OF_TASK = (
     *("task_id", "task_display_name", "doc_md", "owner", "pool", "queue", "priority_weight", "retries"),
     *("retry_delay", "execution_timeout", "trigger_rule", "do_xcom_push", "start_date", "is_mapped"),
+    *("max_active_tis_per_dagrun", "map_index_template"),
 )
 
 
@@ -87,10 +88,19 @@ def plain_or_raw(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
+def held(task: Any, name: str) -> Any:
+    """An argument of a task; a mapped one keeps it for the tasks that it becomes."""
+    found = getattr(task, name, None)
+    return getattr(task, "partial_kwargs", {}).get(name) if found is None else found
+
+
 def task_described(task: Any) -> dict[str, Any]:
     timeout = task.execution_timeout
     return {
-        "type": type(task).__name__,
+        "type": task.task_type,
+        "is_mapped": bool(getattr(task, "is_mapped", False)),
+        "at_once": task.max_active_tis_per_dagrun,
+        "index_title": getattr(task, "map_index_template", None),
         "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": str(getattr(task.trigger_rule, "value", task.trigger_rule)),
         "retries": task.retries,
@@ -98,13 +108,13 @@ def task_described(task: Any) -> dict[str, Any]:
         "doc_md": task.doc_md,
         "template_fields": list(task.template_fields),
         "execution_timeout_seconds": timeout.total_seconds() if timeout else None,
-        "active_deadline_seconds": getattr(task, "active_deadline_seconds", None),
-        "do_xcom_push": task.do_xcom_push,
-        "log_pod_spec_on_failure": getattr(task, "log_pod_spec_on_failure", None),
-        "automount": getattr(task, "automount_service_account_token", None),
+        "active_deadline_seconds": held(task, "active_deadline_seconds"),
+        "do_xcom_push": held(task, "do_xcom_push"),
+        "log_pod_spec_on_failure": held(task, "log_pod_spec_on_failure"),
+        "automount": held(task, "automount_service_account_token"),
         "settings": {name: plain_or_raw(getattr(task, name)) for name in SETTINGS if hasattr(task, name)},
         "pod": pod_of(task) if hasattr(task, "build_pod_request_obj") else None,
-        "secrets": [[one.deploy_type, one.deploy_target, one.secret, one.key] for one in getattr(task, "secrets", [])],
+        "secrets": [[one.deploy_type, one.deploy_target, one.secret, one.key] for one in held(task, "secrets") or []],
     }
 
 

@@ -49,7 +49,7 @@ def observed(dag_id: str, run_id: str) -> dict[str, Any]:
             select(TaskInstance).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
         ).all()
         found = {
-            task.task_id.rpartition(".")[2]: {
+            name_of(task): {
                 "state": str(getattr(task.state, "value", task.state)),
                 "try_number": task.try_number,
                 "xcom": {},
@@ -58,13 +58,19 @@ def observed(dag_id: str, run_id: str) -> dict[str, Any]:
             for task in tasks
         }
         for row in session.scalars(select(XComModel).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)):
-            found[row.task_id.rpartition(".")[2]]["xcom"][row.key] = xcom_value(row)
+            found[name_of(row)]["xcom"][row.key] = xcom_value(row)
         fields = select(RenderedTaskInstanceFields).where(
             RenderedTaskInstanceFields.dag_id == dag_id, RenderedTaskInstanceFields.run_id == run_id
         )
         for rendered in session.scalars(fields):
-            found[rendered.task_id.rpartition(".")[2]]["rendered"] = rendered.rendered_fields
+            found[name_of(rendered)]["rendered"] = rendered.rendered_fields
     return found
+
+
+def name_of(row: Any) -> str:
+    """The task without its group; of a mapped one with its index: `transfer_partition[1]`."""
+    name = row.task_id.rpartition(".")[2]
+    return name if row.map_index < 0 else f"{name}[{row.map_index}]"
 
 
 def updated_assets(dag_id: str, run_id: str) -> list[str]:

@@ -42,6 +42,7 @@ class LosesTheApi(KubernetesPodOperatorCallback):
 CALLBACKS = {"interrupted": KillAtStart, "interrupted_at_the_end": KillAtTheEnd, "api_lost": LosesTheApi}
 TIMEOUTS = {"too_long": timedelta(seconds=3), "stopped_in_time": timedelta(seconds=3)}
 RUN_SPEC = load_run_spec(Path(__file__).parent / "flights.spec.json")
+MAPPED = load_run_spec(Path(__file__).parent / "ranges.spec.json")
 
 for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
     with DAG(
@@ -49,7 +50,7 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
         schedule=None,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         max_active_runs=1,
-        render_template_as_native_obj=name == "native_templates",
+        render_template_as_native_obj=name in ("native_templates", "mapped_native"),
     ) as dag:
         platform = Platform(
             namespace="default",
@@ -74,7 +75,8 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
                 task_id="outcome_gate", steps={"dpone_run_flights": contract}, run_spec_ref={"process": "flights"}
             )
         else:
-            tasks, _ = wire_dpone_gitops_task_group(dag=dag, run_spec=RUN_SPEC, platform=platform)
+            spec = MAPPED if name.startswith("mapped") else RUN_SPEC
+            tasks, _ = wire_dpone_gitops_task_group(dag=dag, run_spec=spec, platform=platform)
             if name in CALLBACKS:
                 tasks["dpone_run_flights"].callbacks = [CALLBACKS[name]]
             if name in TIMEOUTS:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dpone_core.contracts.step_receipt import (
     EvidenceReference,
+    StepCounters,
     StepIdentity,
     StepReceipt,
     StepResult,
@@ -28,6 +29,7 @@ PACK, POLICY, SQL = (f"sha256:{digit * 64}" for digit in "bcd")
 RECEIPT_FILE = Path("/airflow/xcom/return.json")
 TERMINATION_FILE = Path("/dev/termination-log")
 SHARED = Path("/shared")
+PARTITIONS = 5000 if os.environ["DPONE_DAG_ID"] == "mapped_too_many" else 3
 EXIT_STATUS = {0: StepStatus.SUCCEEDED, 2: StepStatus.REFUSED, 143: StepStatus.INTERRUPTED}
 
 
@@ -39,9 +41,11 @@ def receipt(
     **ids: object,
 ) -> StepReceipt:
     step_id = os.environ["DPONE_STEP_ID"]
-    is_load, is_hook = step_id.startswith("dpone_run"), step_id.startswith("pre_hook")
+    is_load, is_hook, is_transfer = (step_id.startswith(start) for start in ("dpone_run", "pre_hook", "transfer_"))
+    kind = StepKind.LOAD if is_load else StepKind.HOOK if is_hook else StepKind.BUNDLE_VERIFY
+    planned = is_transfer or "staged" in sys.argv
     identity: dict[str, object] = {
-        "kind": StepKind.LOAD if is_load else StepKind.HOOK if is_hook else StepKind.BUNDLE_VERIFY,
+        "kind": StepKind(step_id) if is_transfer else kind,
         "step_id": step_id,
         "process": "flights",
         "dag_id": os.environ["DPONE_DAG_ID"],
@@ -54,6 +58,8 @@ def receipt(
         "pack_fingerprint": PACK,
         "policy_snapshot_id": POLICY,
         "sql_hash": SQL if is_hook else None,
+        "transfer_plan": os.environ.get("DPONE_TRANSFER_PLAN", SHA) if planned else None,
+        "partitions": PARTITIONS if planned else None,
     }
     now = datetime.now(UTC)
     succeeded = exit_code == 0
@@ -70,6 +76,7 @@ def receipt(
             source_state=(SourceState.ADVANCED if succeeded else SourceState.NOT_ADVANCED) if is_load else None,
             retry_classification=RetryClassification(retry) if retry else None,
         ),
+        counters=StepCounters(extracted_rows=5, staged_rows=5) if step_id == "transfer_partition" else None,
         evidence=EvidenceReference(path="runs/flights/run-1/run.json", sha256=SHA) if is_load else None,
     )
 
@@ -191,7 +198,29 @@ def behave(scenario: str) -> int:
     return 0
 
 
+def stage(scenario: str) -> int:
+    """One partition; the scenario says what becomes of the one with index 1."""
+    index, item = int(os.environ["DPONE_MAP_INDEX"]), json.loads(os.environ["DPONE_AIRFLOW_MAPPING_ITEM"])
+    if (item["item_index"], item["mapping_plan_fingerprint"]) != (index, SHA):
+        return 2
+    first_try = os.environ["DPONE_TRY_NUMBER"] == "1"
+    match scenario if index == 1 else "ok":
+        case "mapped_lost":
+            return 0
+        case "mapped_mixed_up":
+            leave(receipt(map_index=0).encode())
+        case "mapped_other_plan":
+            leave(receipt(transfer_plan=PACK).encode())
+        case "mapped_killed" if first_try:
+            end_badly("killed")
+        case _:
+            leave(receipt().encode())
+    return 0
+
+
 def main() -> int:
+    if os.environ["DPONE_STEP_ID"] == "transfer_partition":
+        return stage(os.environ["DPONE_DAG_ID"].removesuffix("_deferred"))
     if not os.environ["DPONE_STEP_ID"].startswith("dpone_run"):
         leave(receipt().encode())
         return 0

@@ -12,7 +12,7 @@ import pytest
 
 from dpone_core.resources import dag_factories_directory
 from tests.airflow.airflow_environment import CHECKOUT, AirflowEnvironment
-from tests.spec.contracts.documents import hook_step, load_step, run_spec_document, verify_step
+from tests.spec.contracts.documents import fanned_out_steps, hook_step, load_step, run_spec_document, verify_step
 
 pytestmark = pytest.mark.airflow
 
@@ -31,8 +31,11 @@ def parsed(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One folder per DAG file, parsed twice in fresh processes."""
     root = tmp_path_factory.mktemp("parsed")
-    one, many, absent = (root / name for name in ("one", "many", "absent"))
-    for folder, factory in ((one, "one_run_spec.py"), (many, "many_run_specs.py"), (absent, "one_run_spec.py")):
+    one, many, absent, mapped, unmapped = (root / name for name in ("one", "many", "absent", "mapped", "unmapped"))
+    for folder, factory in (
+        *((one, "one_run_spec.py"), (many, "many_run_specs.py"), (absent, "one_run_spec.py")),
+        *((mapped, "mapped_partitions.py"), (unmapped, "mapped_partitions.py")),
+    ):
         folder.mkdir()
         (folder / factory).write_text((FACTORIES / factory).read_text(encoding="utf-8"), encoding="utf-8")
     complete = run_spec_document(steps=[verify_step(), hook_step(), load_step(), post_hook()])
@@ -41,6 +44,11 @@ def parsed(
         (many / f"{name}.run_spec.json").write_text(json.dumps(run_spec_document(process=name)), encoding="utf-8")
     (many / "broken.run_spec.json").write_text(json.dumps(run_spec_document(surprise=1)), encoding="utf-8")
     (many / "torn.run_spec.json").write_text("{", encoding="utf-8")
+    factory = mapped / "mapped_partitions.py"
+    factory.write_text(factory.read_text(encoding="utf-8").replace('DAG_ID = "orders"', 'DAG_ID = "ranges"'), "utf-8")
+    ranges = [*fanned_out_steps(), post_hook()]
+    (mapped / "orders.run_spec.json").write_text(json.dumps(run_spec_document(steps=ranges)), encoding="utf-8")
+    (unmapped / "orders.run_spec.json").write_text(json.dumps(complete), encoding="utf-8")
     results = []
     for number in range(2):
         result = root / f"result{number}.json"
@@ -98,13 +106,74 @@ def test_the_ui_shows_command_lineage_and_what_a_retry_repeats(orders: dict[str,
     assert "run-spec" in orders["groups"]["dpone_flights"]
 
 
+@pytest.fixture
+def ranges(parsed: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = parsed[0]["dags"]["ranges"]
+    return found
+
+
+def test_the_chain_of_a_mapped_process_has_a_task_for_each_partition_before_its_load(ranges: dict[str, Any]) -> None:
+    upstream = {
+        name.partition(".")[2]: sorted(one.partition(".")[2] for one in task["upstream"])
+        for name, task in ranges["tasks"].items()
+    }
+    assert upstream == {
+        "bundle_verify": [],
+        "pre_hook_refresh_mart": ["bundle_verify"],
+        "transfer_plan": ["pre_hook_refresh_mart"],
+        "partitions": ["transfer_plan"],
+        "transfer_partition": ["partitions", "transfer_plan"],
+        "dpone_run_flights": ["transfer_partition"],
+        "post_hook_announce": ["dpone_run_flights"],
+        "outcome_gate": sorted(upstream.keys() - {"outcome_gate"}),
+    }
+
+
+def test_a_mapped_step_is_bounded_in_time_and_number_and_its_tasks_are_named(ranges: dict[str, Any]) -> None:
+    tasks = {name.partition(".")[2]: task for name, task in ranges["tasks"].items()}
+    assert [name for name, task in tasks.items() if task["is_mapped"]] == ["transfer_partition"]
+    mapped = tasks["transfer_partition"]
+    assert (mapped["type"], mapped["at_once"]) == ("DponeMappedPodOperator", 4)
+    assert mapped["index_title"] == "partition {{ ti.map_index }}"
+    assert 0 < mapped["execution_timeout_seconds"] < mapped["active_deadline_seconds"]
+    assert (mapped["do_xcom_push"], mapped["log_pod_spec_on_failure"], mapped["automount"]) == (True, False, False)
+    assert mapped["template_fields"][:2] == ["dpone_command", "run_spec_ref"]
+    assert tasks["partitions"]["type"] == "DponePartitionsOperator"
+
+
+def test_the_ui_says_what_each_task_of_a_mapped_process_does(ranges: dict[str, Any]) -> None:
+    tasks = {name.partition(".")[2]: task for name, task in ranges["tasks"].items()}
+    titles = {name: tasks[name]["title"] for name in ("transfer_plan", "partitions", "transfer_partition")}
+    assert list(titles.values()) == ["plan partitions", "list partitions", "stage partition"]
+    assert tasks["dpone_run_flights"]["title"] == "publish flights"
+    assert "partitions at a time: 4" in tasks["transfer_partition"]["doc_md"]
+    assert "the target is not touched" in tasks["transfer_partition"]["doc_md"]
+    assert "starts no pod" in tasks["partitions"]["doc_md"]
+    assert "one for each partition of the plan" in tasks["outcome_gate"]["doc_md"]
+
+
+def test_a_run_spec_without_a_mapped_step_is_refused_by_the_file_that_needs_one(
+    parsed: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    message = parsed[0]["import_errors"]["unmapped/mapped_partitions.py"]
+    assert "unmapped/orders.run_spec.json: no step of the run-spec is mapped" in message
+
+
+@pytest.mark.parametrize("dag_id", ["orders", "ranges"])
+def test_a_dag_read_back_is_the_one_that_was_written(
+    parsed: tuple[dict[str, Any], dict[str, Any]], dag_id: str
+) -> None:
+    dag = parsed[0]["dags"][dag_id]
+    assert dag["read_back"] == dag["authored"]
+
+
 def test_two_runs_at_once_are_not_allowed(parsed: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert {dag["max_active_runs"] for dag in parsed[0]["dags"].values()} == {1}
 
 
 def test_parsing_again_gives_the_same_bytes(parsed: tuple[dict[str, Any], dict[str, Any]]) -> None:
     first, second = ({name: dag["sha256"] for name, dag in one["dags"].items()} for one in parsed)
-    assert first == second and set(first) == {"orders", "flights", "airports"}
+    assert first == second and set(first) == {"orders", "flights", "airports", "ranges"}
 
 
 def test_a_task_process_builds_the_dag_it_needs_and_reads_no_other_run_spec(
@@ -138,7 +207,7 @@ def test_an_absent_run_spec_is_an_import_error_that_names_the_path(
     assert "DPONE_RUN_SPEC_NOT_FOUND" in message and "absent/orders.run_spec.json" in message
 
 
-@pytest.mark.parametrize("name", ["one_run_spec.py", "many_run_specs.py"])
+@pytest.mark.parametrize("name", ["one_run_spec.py", "many_run_specs.py", "mapped_partitions.py"])
 def test_a_dag_file_is_short_and_holds_the_literal_pre_import(name: str) -> None:
     lines = (FACTORIES / name).read_text(encoding="utf-8").splitlines()
     assert len(lines) < 60

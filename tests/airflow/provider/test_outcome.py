@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from dpone_airflow.descriptions import report_url
+from dpone_airflow.judgment import StepObservation, judge
 from dpone_airflow.outcome import (
     RetryDecision,
     StepContract,
     StepEnd,
-    StepObservation,
-    Verdict,
     decide_retry,
-    judge,
     step_contract,
 )
+from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.run_spec import parse_run_spec
 from dpone_core.contracts.step_receipt import StepReceipt, seal
 from dpone_core.model.vocabulary import (

@@ -11,12 +11,23 @@ import pytest
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
+from dpone_airflow.mapping import FanOut
 from dpone_airflow.pod_args import Platform, ProcessPods, inline_step, label_value, pod_name
 from dpone_core.contracts.platform import IDENTITY_VARIABLES, OWN_KEYWORDS
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep, parse_run_spec
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.invocation import RunArguments, resolve_invocation
 from dpone_core.model.vocabulary import WithoutReceipt
-from tests.spec.contracts.documents import IMAGE, hook_step, load_step, receipt, run_spec_document, verify_step
+from tests.spec.contracts.documents import (
+    IMAGE,
+    SHA_A,
+    fanned_out_steps,
+    hook_step,
+    load_step,
+    receipt,
+    run_spec_document,
+    verify_step,
+)
 
 EVERYTHING = Platform.of(
     {
@@ -42,6 +53,9 @@ def spec(**changes: Any) -> RunSpec:
     return parse_run_spec(json.dumps(run_spec_document(**changes)))
 
 
+FANNED_OUT = spec(steps=fanned_out_steps())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
     """All pure arguments of one step's operator, and what needs vendor types."""
@@ -54,13 +68,20 @@ class Made:
 
 def arguments(step: RunSpecStep | None = None, platform: Platform | None = None) -> Made:
     pods = ProcessPods(spec(), platform or Platform(), dpone_version="0.1.0")
-    own = pods.arguments(step or spec().load, receipt_task_ids={"pre_hook_refresh_mart": "g.pre_hook_refresh_mart"})
+    own = pods.arguments(step or spec().load, task_ids={"pre_hook_refresh_mart": "g.pre_hook_refresh_mart"})
     return Made(
         operator={**pods.shared, **own.operator},
         optional=pods.optional,
         secrets=[(one.name, one.secret, one.key) for one in own.secret_env],
         execution_timeout_seconds=own.execution_timeout_seconds,
     )
+
+
+def fanned_out_environment(step: RunSpecStep, platform: Platform | None = None) -> dict[str, str]:
+    pods = ProcessPods(FANNED_OUT, platform or Platform(), dpone_version="0.1.0")
+    task_ids = {one.step_id: f"g.{one.step_id}" for one in FANNED_OUT.steps}
+    made: Any = pods.arguments(step, task_ids=task_ids).operator["env_vars"]
+    return dict(made)
 
 
 def environment(platform: Platform | None = None) -> dict[str, str]:
@@ -179,8 +200,49 @@ def test_settings_the_platform_does_not_make_are_left_to_the_cluster() -> None:
 
 
 def test_variables_of_the_platform_reach_every_step_beside_its_identity() -> None:
-    variables = environment(Platform(env={"TZ": "UTC"}))
-    assert variables["TZ"] == "UTC" and set(variables) - {"TZ"} == IDENTITY_VARIABLES
+    platform = Platform(env={"TZ": "UTC"})
+    every_step = [fanned_out_environment(step, platform) for step in FANNED_OUT.steps]
+    assert {variables["TZ"] for variables in every_step} == {"UTC"}
+    assert set().union(*every_step) - {"TZ"} == IDENTITY_VARIABLES
+
+
+def test_a_mapped_task_learns_its_item_and_the_load_the_plan_that_was_staged() -> None:
+    steps = {step.step_id: fanned_out_environment(step) for step in FANNED_OUT.steps}
+    assert [name for name, variables in steps.items() if "DPONE_AIRFLOW_MAPPING_ITEM" in variables] == [
+        "transfer_partition"
+    ]
+    assert [name for name, variables in steps.items() if "DPONE_TRANSFER_PLAN" in variables] == ["dpone_run_flights"]
+    item = FanOut(transfer_plan=SHA_A, partitions=3).item(2)
+    template = SandboxedEnvironment(undefined=StrictUndefined).from_string(
+        steps["transfer_partition"]["DPONE_AIRFLOW_MAPPING_ITEM"]
+    )
+    text = template.render(task=SimpleNamespace(mapping_item=item))
+    known = resolve_invocation(RunArguments(), {"DPONE_AIRFLOW_MAPPING_ITEM": text}, "r")
+    assert json.loads(text) == item == known.mapping_item
+
+
+@pytest.mark.parametrize(
+    ("held", "plan"), [({"transfer_plan": SHA_A}, SHA_A), ({"transfer_plan": None}, ""), (None, "")]
+)
+def test_the_load_gets_the_plan_of_the_plan_s_receipt_or_the_empty_text(held: Any, plan: str) -> None:
+    asked: list[str] = []
+
+    def pull(task_ids: str, map_indexes: int) -> object:
+        asked.append(task_ids)
+        return held
+
+    text = fanned_out_environment(FANNED_OUT.load)["DPONE_TRANSFER_PLAN"]
+    template = SandboxedEnvironment(undefined=StrictUndefined).from_string(text)
+    assert template.render(ti=SimpleNamespace(xcom_pull=pull, map_index=-1)) == plan
+    assert set(asked) == {"g.transfer_plan"}
+
+
+def test_the_single_task_reads_all_partitions_itself() -> None:
+    single = inline_step(FANNED_OUT)
+    assert "--partitions" not in single.argv and "staged" not in single.argv
+    pods = ProcessPods(FANNED_OUT, Platform(), dpone_version="0.1.0")
+    variables: Any = pods.arguments(single, task_ids={single.step_id: single.step_id}).operator["env_vars"]
+    assert "DPONE_TRANSFER_PLAN" not in variables
 
 
 def test_no_argument_that_dpone_sets_can_be_overridden() -> None:

@@ -18,7 +18,7 @@ import pytest
 from dpone_airflow.local.fixtures import Fixtures
 from dpone_airflow.local.runner import LocalPodRunner
 from tests.airflow.airflow_environment import CHECKOUT, AirflowEnvironment
-from tests.spec.contracts.documents import run_spec_document
+from tests.spec.contracts.documents import fanned_out_steps, run_spec_document
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(700)]
 
@@ -34,7 +34,9 @@ SYNCHRONOUS = (
     *("with_gate", "stock_task", "no_receipt", "no_receipt_exit_1", "foreign", "malformed", "blob", "refused"),
     *("unsafe", "lying_exit", "killed", "killed_after_success", "interrupted", "interrupted_at_the_end", "too_long"),
     "stopped_in_time",
+    *("mapped_lost", "mapped_killed"),
 )
+STAGED = "transfer_partition"
 DEFERRED = ("ok", "no_receipt", "refused", "safe_retry", "unsafe", "termination_only", "killed_after_success")
 
 
@@ -79,6 +81,8 @@ def executed(airflow: AirflowEnvironment, root: Path, scenarios: tuple[str, ...]
     dag_file = airflow.dags_folder / "scenario_dags.py"
     dag_file.write_text((HERE / "scenario_dags.py").read_text(encoding="utf-8"), encoding="utf-8")
     (airflow.dags_folder / "flights.spec.json").write_text(json.dumps(run_spec_document()), encoding="utf-8")
+    ranges = json.dumps(run_spec_document(steps=fanned_out_steps()))
+    (airflow.dags_folder / "ranges.spec.json").write_text(ranges, encoding="utf-8")
     result = root / "result.json"
     with LocalPodRunner(root=root / "pods", fixtures=Fixtures(secrets=SECRETS), search_path=(commands,)) as runner:
         output = airflow.run_script(
@@ -160,6 +164,20 @@ def test_a_deferred_task_is_judged_like_any_other(
     assert (load["state"], load["try_number"]) == (state, tries)
     assert deferred.verdict(f"{scenario}_deferred")["primary_code"] == code
     assert state in deferred.results[f"{scenario}_deferred"]["state"]
+
+
+def test_the_gate_names_the_partition_whose_receipt_is_missing(runs: Runs) -> None:
+    states = {name: task["state"] for name, task in runs.results["mapped_lost"]["tasks"].items()}
+    assert [states[f"{STAGED}[{index}]"] for index in range(3)] == ["success", "failed", "success"]
+    assert (states[LOAD], states["outcome_gate"]) == ("upstream_failed", "failed")
+    verdict = runs.verdict("mapped_lost")
+    assert (verdict["primary_step"], verdict["primary_code"]) == (f"{STAGED}[1]", "DPONE_RECEIPT_REQUIRED")
+    assert (verdict["partitions_passed"], verdict["first_failed_partition"]) == (2, 1)
+
+
+def test_a_killed_partition_is_repeated_alone(runs: Runs) -> None:
+    tries = [runs.task("mapped_killed", f"{STAGED}[{index}]")["try_number"] for index in range(3)]
+    assert tries == [1, 2, 1] and runs.verdict("mapped_killed")["passed"] is True
 
 
 def test_an_interrupted_task_fails(runs: Runs) -> None:

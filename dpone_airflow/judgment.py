@@ -1,0 +1,134 @@
+"""Receipts and task states -> a verdict on the run. Pure.
+
+Fail closed: a run passes only if every step has a task that succeeded *and* its own receipt that says succeeded; of a
+mapped step, one for each partition of the plan whose own receipt was accepted, and no others.
+Source: design 12; kpo.md 3.1; cases A01, A06, A15, A21, A22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_airflow.mapping import FanOut, fan_out_of
+from dpone_airflow.outcome import StepContract
+from dpone_airflow.verdict import StepVerdict, Verdict, effect
+from dpone_core.contracts.receipt_verification import (
+    RECEIPT_MISMATCH,
+    RECEIPT_NOT_SUCCEEDED,
+    ReceiptExpectation,
+    examine,
+)
+from dpone_core.contracts.step_receipt import RECEIPT_INVALID
+from dpone_core.errors import ErrorCode
+from dpone_core.model.vocabulary import StepKind, StepStatus
+
+POD_EXIT: Final = ErrorCode("DPONE_POD_EXIT_NONZERO")
+TASK_NOT_SUCCESSFUL: Final = ErrorCode("DPONE_TASK_NOT_SUCCESSFUL")
+TASK_STATE_UNKNOWN: Final = ErrorCode("DPONE_TASK_STATE_UNKNOWN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepObservation:
+    """One task of a step as the gate sees it: raw XCom value (untrusted), task state, what the operator left.
+
+    `is_surplus`: the task's index is none of the plan's.
+    """
+
+    contract: StepContract
+    expectation: ReceiptExpectation
+    received: object
+    task_state: str | None
+    exit_code: int | None = None
+    operator_problem: str | None = None
+    is_surplus: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskObservation:
+    """A task that runs in the worker and leaves no receipt: its state, and why it refused."""
+
+    task: str
+    task_state: str | None
+    operator_problem: str | None = None
+
+
+Observation = StepObservation | TaskObservation
+
+
+def accepted_plan(seen: StepObservation) -> FanOut | None:
+    """What the plan's own receipt says, only if nothing at all is wrong with its step."""
+    judged = _judge_step(seen)
+    return fan_out_of(judged.receipt) if judged.passed else None
+
+
+def expected_indexes(plan: FanOut, found: Collection[int]) -> tuple[range, tuple[int, ...]]:
+    """The indexes that must have a task with a receipt, and those found beyond them."""
+    return range(plan.partitions), tuple(sorted(index for index in found if not 0 <= index < plan.partitions))
+
+
+def judge(observations: tuple[Observation, ...]) -> Verdict:
+    """The verdict on all tasks, given in run-spec order; an empty run does not pass."""
+    steps = tuple(
+        _judge_step(seen) if isinstance(seen, StepObservation) else _judge_task(seen) for seen in observations
+    )
+    failed = [step for step in steps if not step.passed]
+    first = next(seen for seen in observations if isinstance(seen, StepObservation))
+    plan = next(
+        (fan_out_of(step.receipt) for step in steps if step.kind is StepKind.TRANSFER_PLAN and step.passed), None
+    )
+    return Verdict(
+        process=first.contract.process,
+        dag_run_id=first.expectation.dag_run_id,
+        run_spec_fingerprint=first.contract.run_spec_fingerprint,
+        steps=steps,
+        primary=next((step for step in failed if not step.never_started), failed[0] if failed else None),
+        load=next((step.receipt for step in steps if step.kind is StepKind.LOAD), None),
+        partitions=plan.partitions if plan is not None else None,
+    )
+
+
+def _judge_step(seen: StepObservation) -> StepVerdict:
+    examined = examine(seen.received, seen.expectation)
+    receipt = examined.receipt
+    findings: list[tuple[str, str]] = []
+    if seen.is_surplus:
+        findings.append((RECEIPT_MISMATCH, "the plan has no partition of this index"))
+    if receipt is not None and receipt.status is not StepStatus.SUCCEEDED:
+        findings.append((receipt.error_code or RECEIPT_INVALID, f"exit {receipt.exit_code}, {effect(receipt)}"))
+    if seen.exit_code:
+        findings.append((POD_EXIT, f"the container ended with exit code {seen.exit_code}"))
+    if receipt is None and seen.operator_problem:
+        findings.append((seen.operator_problem, "the operator refused what the pod left"))
+    findings.extend(
+        (problem.code, problem.message) for problem in examined.problems if problem.code != RECEIPT_NOT_SUCCEEDED
+    )
+    if seen.task_state is None:
+        findings.append((TASK_STATE_UNKNOWN, "the state of the task is not known"))
+    elif seen.task_state != "success":
+        truth = "task failed, but " + effect(receipt) if receipt else "the task did not succeed"
+        findings.append((TASK_NOT_SUCCESSFUL, truth))
+    also = tuple(dict.fromkeys(code for code, _ in findings[1:] if code != findings[0][0]))
+    code, reason = findings[0] if findings else (None, effect(receipt) if receipt else "")
+    is_mapped = seen.contract.mapped_over is not None and seen.expectation.map_index >= 0
+    return StepVerdict(
+        step_id=seen.contract.step_id,
+        code=code,
+        reason=reason,
+        task_state=seen.task_state,
+        receipt=receipt,
+        also=also,
+        map_index=seen.expectation.map_index if is_mapped else None,
+        kind=seen.contract.kind,
+    )
+
+
+def _judge_task(seen: TaskObservation) -> StepVerdict:
+    code: str | None = None
+    if seen.task_state is None:
+        code = TASK_STATE_UNKNOWN
+    elif seen.task_state != "success":
+        code = seen.operator_problem or TASK_NOT_SUCCESSFUL
+    reason = "the task did not succeed" if code else ""
+    return StepVerdict(step_id=seen.task, code=code, reason=reason, task_state=seen.task_state, receipt=None)

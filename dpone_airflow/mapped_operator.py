@@ -1,0 +1,60 @@
+"""DponeMappedPodOperator: a step that Airflow maps over the partitions of a plan, one pod for each map index.
+
+Airflow makes it in the process of each task out of the arguments of `partial` and one mapping item, so it has a
+constructor, and a module that no other DAG imports. Source: design 10 and 12; kpo.md 8; cases A21, A22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+from jinja2.nativetypes import NativeEnvironment
+
+from dpone_airflow.mapping import MAPPING_ITEM_INVALID, plan_of_item
+from dpone_airflow.operator import DponePodOperator
+from dpone_airflow.outcome import STEP_END_KEY, StepContract
+from dpone_core.contracts.receipt_verification import ReceiptExpectation
+
+
+class DponeMappedPodOperator(DponePodOperator):
+    """One partition in one pod. Accepts only the receipt of its own map index and of the plan its item names.
+
+    Raises AirflowFailException before a pod exists where the item is not that of the task's own index.
+    """
+
+    custom_operator_name = "dpone mapped step"
+
+    def __init__(
+        self,
+        *,
+        dpone_command: str,
+        run_spec_ref: Mapping[str, str],
+        step: StepContract,
+        mapping_item: Mapping[str, object],
+        **arguments: Any,
+    ) -> None:
+        super().__init__(**arguments)
+        self.dpone_command = dpone_command
+        self.run_spec_ref = run_spec_ref
+        self.step = step
+        self.mapping_item = mapping_item
+
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Any, context: Any, jinja_env: Any, seen_oids: Any
+    ) -> None:
+        """Text, as in a task that is not mapped; Airflow renders a mapped one past `render_template_fields`."""
+        if isinstance(jinja_env, NativeEnvironment):
+            jinja_env = self.dag.get_template_env(force_sandboxed=True)
+        super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
+
+    def _expected_of(self, ti: Any, map_index: int) -> ReceiptExpectation:
+        plan = plan_of_item(self.mapping_item, map_index)
+        if plan is None:
+            ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": MAPPING_ITEM_INVALID})
+            raise AirflowFailException(
+                f"{MAPPING_ITEM_INVALID}: dpone step {self.step.step_id}[{map_index}]: the mapping item is that of "
+                "another index or of no plan; clear the task that lists the partitions"
+            )
+        return self.step.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index, transfer_plan=plan)

@@ -1,0 +1,60 @@
+"""A plan's receipt -> one mapping item per partition, and whether an item is that of a map index. Pure.
+
+Item N is partition N of the plan (0 is the partition of NULL keys), and Airflow gives it map index N: what a pod stages
+is known from its index alone. Source: design 10 and 12; cases A21, A22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.errors import ErrorCode
+from dpone_core.model.vocabulary import StepKind
+
+PARTITIONS_TASK_ID: Final = "partitions"
+MAPPING_ITEM_INVALID: Final = ErrorCode("DPONE_AIRFLOW_MAPPING_ITEM_INVALID")
+MAPPING_TOO_LONG: Final = ErrorCode("DPONE_AIRFLOW_MAPPING_TOO_LONG")
+
+_SCHEMA: Final = "dpone.airflow-mapping-item.v1"
+_MODE: Final = "native_transfer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FanOut:
+    """What an accepted receipt of a plan says: its fingerprint and how many partitions it has."""
+
+    transfer_plan: str
+    partitions: int
+
+    def items(self) -> list[dict[str, object]]:
+        """One item per partition, in the order of their indexes."""
+        return [self.item(index) for index in range(self.partitions)]
+
+    def item(self, index: int) -> dict[str, object]:
+        """The document of DPONE_AIRFLOW_MAPPING_ITEM."""
+        return {
+            "schema": _SCHEMA,
+            "mode": _MODE,
+            "mapping_plan_fingerprint": self.transfer_plan,
+            "item_index": index,
+        }
+
+
+def fan_out_of(receipt: StepReceipt | None) -> FanOut | None:
+    """What a plan's own, succeeded receipt says; None for every other receipt."""
+    if receipt is None or receipt.kind is not StepKind.TRANSFER_PLAN:
+        return None
+    if receipt.exit_code != 0 or receipt.transfer_plan is None or receipt.partitions is None:
+        return None
+    return FanOut(transfer_plan=receipt.transfer_plan, partitions=receipt.partitions)
+
+
+def plan_of_item(item: object, map_index: int) -> str | None:
+    """The plan whose partition `map_index` this item is; None if it is any other item."""
+    plan = item.get("mapping_plan_fingerprint") if isinstance(item, Mapping) else None
+    if not isinstance(plan, str) or map_index < 0:
+        return None
+    return plan if item == FanOut(transfer_plan=plan, partitions=map_index + 1).item(map_index) else None

@@ -1,0 +1,59 @@
+"""DponePartitionsOperator: the receipt of a plan -> the list over which Airflow maps; it runs in the worker, in no pod.
+
+Fail closed: only the plan's own succeeded receipt of this run gives a list, and no list is longer than Airflow maps.
+Source: design 10 and 12; kpo.md 3.1; cases A15, A21, A22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
+
+from dpone_airflow.mapping import MAPPING_TOO_LONG, fan_out_of
+from dpone_airflow.outcome import STEP_END_KEY, StepContract
+from dpone_core.contracts.receipt_verification import examine
+from dpone_core.contracts.step_receipt import RECEIPT_INVALID
+from dpone_core.errors import ErrorCode
+
+_AIRFLOW_MAPS = 1024
+
+
+class DponePartitionsOperator(BaseOperator):
+    """`plan` is the contract of the step that planned, `plan_task_id` its Airflow task.
+
+    Returns one mapping item per planned partition in the order of their indexes; raises AirflowFailException.
+    """
+
+    template_fields = ("run_spec_ref",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"run_spec_ref": "json"}
+    custom_operator_name = "dpone partitions"
+
+    def __init__(
+        self, *, plan: StepContract, plan_task_id: str, run_spec_ref: Mapping[str, str], **kwargs: Any
+    ) -> None:
+        super().__init__(**{**kwargs, "trigger_rule": "all_success", "do_xcom_push": True})
+        self.plan = plan
+        self.plan_task_id = plan_task_id
+        self.run_spec_ref = dict(run_spec_ref)
+
+    def execute(self, context: Any) -> list[dict[str, object]]:
+        ti = context["ti"]
+        expectation = self.plan.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=-1)
+        examined = examine(ti.xcom_pull(task_ids=self.plan_task_id, map_indexes=-1), expectation)
+        if examined.problems:
+            raise self._refused(ti, examined.problems[0].code, examined.problems[0].message)
+        planned = fan_out_of(examined.receipt)
+        if planned is None:
+            raise self._refused(ti, RECEIPT_INVALID, "the receipt names no plan")
+        limit = conf.getint("core", "max_map_length", fallback=_AIRFLOW_MAPS)
+        if planned.partitions > limit:
+            message = f"the plan has {planned.partitions} partitions, core.max_map_length is {limit}"
+            raise self._refused(ti, MAPPING_TOO_LONG, message)
+        self.log.info("plan %s: %d partitions, of them one for NULL keys", planned.transfer_plan, planned.partitions)
+        return planned.items()
+
+    def _refused(self, ti: Any, code: ErrorCode, message: str) -> AirflowFailException:
+        ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": code})
+        return AirflowFailException(f"{code}: dpone partitions: {message}")

@@ -1,0 +1,216 @@
+"""The judgment on a run as the gate passes it on: flat mapping for XCom, advice for a person, lines for a log. Pure.
+
+Source: design 12; kpo.md 3.1; cases A01, A06, A22.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Final
+
+from dpone_airflow.outcome import LEAVES_THE_TARGET
+from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, TargetState
+
+VERDICT_SCHEMA: Final = "dpone.verdict.v1"
+
+_LINE_CHARACTERS: Final = 86
+_FAILURES_SHOWN: Final = 8
+_NOT_STARTED: Final = frozenset({"upstream_failed", "skipped", "removed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepVerdict:
+    """`code` is None exactly when the step passed; `also` names secondary findings.
+
+    `map_index` tells the tasks of one mapped step apart, None for a single task. `kind` is None for a task that leaves
+    no receipt.
+    """
+
+    step_id: str
+    code: str | None
+    reason: str
+    task_state: str | None
+    receipt: StepReceipt | None
+    also: tuple[str, ...] = ()
+    map_index: int | None = None
+    kind: StepKind | None = None
+
+    @property
+    def name(self) -> str:
+        """The step as a person finds it: `transfer_partition[1]`."""
+        return self.step_id if self.map_index is None else f"{self.step_id}[{self.map_index}]"
+
+    @property
+    def passed(self) -> bool:
+        return self.code is None
+
+    @property
+    def never_started(self) -> bool:
+        return self.task_state in _NOT_STARTED and self.receipt is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The judgment on one run of one run-spec; `primary` is the first failing step in run-spec order.
+
+    `steps` holds one entry per task, a mapped step's in the order of their indexes. `partitions` is what the plan's
+    accepted receipt says, None without one.
+    """
+
+    process: str
+    dag_run_id: str
+    run_spec_fingerprint: str
+    steps: tuple[StepVerdict, ...]
+    primary: StepVerdict | None
+    load: StepReceipt | None
+    partitions: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.steps) and all(step.passed for step in self.steps)
+
+    def mapping(self) -> dict[str, object]:
+        """The XCom value: flat, bounded, safe to print. All tasks of a mapped step count as one step."""
+        load = self.load
+        by_step = {name: self._of(name) for name in dict.fromkeys(step.step_id for step in self.steps)}
+        mapped = [step for step in self.steps if step.map_index is not None]
+        return {
+            "schema": VERDICT_SCHEMA,
+            "passed": self.passed,
+            "process": self.process,
+            "dag_run_id": self.dag_run_id,
+            "run_spec_fingerprint": self.run_spec_fingerprint,
+            "steps": len(by_step),
+            "steps_passed": sum(all(step.passed for step in steps) for steps in by_step.values()),
+            "primary_step": self.primary.name if self.primary else None,
+            "primary_code": self.primary.code if self.primary else None,
+            "partitions": self.partitions,
+            "partitions_passed": sum(step.passed for step in mapped) if self.partitions is not None else None,
+            "first_failed_partition": next((step.map_index for step in mapped if not step.passed), None),
+            "target_state": load.target_state.value if load and load.target_state else None,
+            "source_state": load.source_state.value if load and load.source_state else None,
+            "retry_classification": self.retry_classification,
+            "load_id": load.load_id if load else None,
+            "final_rows": load.final_rows if load else None,
+            "evidence_path": load.evidence_path if load else None,
+            "advice": self.advice,
+        }
+
+    @property
+    def retry_classification(self) -> str | None:
+        """None on success; a run that failed around a succeeded step asks for a look before anything is repeated.
+
+        The strictest word of all that ran and failed counts. Behind a committed load, what allows the repeat of a hook
+        does not allow that of the run.
+        """
+        if self.passed or self.primary is None:
+            return None
+        ran = [step for step in self.steps if not step.passed and not step.never_started]
+        found = max(map(_classification_of, ran or [self.primary]), key=_STRICTNESS.index)
+        committed = self.load is not None and self.load.status is StepStatus.SUCCEEDED
+        if committed and found.allows_automatic_retry:
+            return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION.value
+        return found.value
+
+    @property
+    def advice(self) -> str:
+        """One sentence for the person who has to decide, in the words of the Airflow UI."""
+        primary = self.primary
+        if self.passed or primary is None:
+            return "nothing is left to do"
+        if self.load is not None and self.load.status is StepStatus.SUCCEEDED:
+            if primary.receipt is self.load:
+                return "the load is committed: compare the evidence, mark its task as success, then clear the gate"
+            return f"the load is committed: correct and clear {primary.name} and the gate, never the load's task"
+        found = self.retry_classification
+        return next(text for known, text in _ADVICE.items() if known == found)
+
+    def summary(self) -> tuple[str, ...]:
+        """Lines for the task log, short enough to be read there: headline, what is true and what to do, every step.
+
+        Of a mapped step one line counts what passed; its failures follow one by one, the first of them in full.
+        """
+        lines = [f"dpone gate {'PASSED' if self.passed else 'FAILED'}: process {self.process}, run {self.dag_run_id}"]
+        if self.primary is not None:
+            lines.append(f"primary cause: step {self.primary.name}: {self.primary.code}")
+        lines.append(f"target: {effect(self.load) if self.load else 'no receipt of the load tells'}")
+        lines += wrap(f"what to do: {self.advice}", _LINE_CHARACTERS, subsequent_indent="  ")
+        for name in dict.fromkeys(step.step_id for step in self.steps):
+            steps = self._of(name)
+            shown = steps
+            if steps[0].map_index is not None:
+                failed = [step for step in steps if not step.passed]
+                lines.append(f"step {name}: {len(steps) - len(failed)} of {self.partitions} partitions passed")
+                shown = failed[:_FAILURES_SHOWN]
+            for step in shown:
+                lines += _lines_of(step)
+            if steps[0].map_index is not None and len(failed) > len(shown):
+                rest = ", ".join(str(step.map_index) for step in failed[len(shown) :])
+                lines += wrap(f"  and of the partitions {rest}", _LINE_CHARACTERS, subsequent_indent="  ")
+        return tuple(lines)
+
+    def _of(self, step_id: str) -> list[StepVerdict]:
+        return [step for step in self.steps if step.step_id == step_id]
+
+
+def effect(receipt: StepReceipt) -> str:
+    """What is true of the target and the source, in words an operator can act on."""
+    if receipt.kind is not StepKind.LOAD:
+        return f"step {receipt.status.value}"
+    match receipt.target_state:
+        case TargetState.MUTATION_RETURNED_SUCCESS:
+            target = "load committed"
+        case TargetState.NOT_MUTATED:
+            target = "target not mutated"
+        case _:
+            target = "target state unknown"
+    source = "source state advanced" if receipt.source_state is SourceState.ADVANCED else "source state not advanced"
+    if receipt.source_state is SourceState.NOT_APPLICABLE:
+        source = "no source state"
+    rows = f", {receipt.final_rows} rows" if receipt.final_rows is not None else ""
+    return f"{target}, {source}{rows}"
+
+
+_STRICTNESS: Final = (
+    RetryClassification.RETRY_BEFORE_TARGET_MUTATION,
+    RetryClassification.RETRY_VIA_NATIVE_RESUME,
+    RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION,
+    RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+)
+_ADVICE: Final = {
+    RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
+        "correct the cause, then clear the failed task and the gate; a retry repeats nothing in the target"
+    ),
+    RetryClassification.RETRY_VIA_NATIVE_RESUME: (
+        "clear the failed task and the gate; a retry resumes without touching the target"
+    ),
+    RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: (
+        "a retry may write this load a second time: repair or deduplicate the target before any task is cleared"
+    ),
+    RetryClassification.OPERATOR_VERIFICATION_REQUIRED: (
+        "clear no task before a person has compared target and evidence"
+    ),
+}
+
+
+def _lines_of(step: StepVerdict) -> list[str]:
+    lines = [f"step {step.name}: {step.code or 'passed'}, task {step.task_state}"]
+    if not step.passed:
+        lines += wrap(step.reason, _LINE_CHARACTERS, initial_indent="  ", subsequent_indent="  ")
+    if step.also:
+        lines.append(f"  also: {', '.join(step.also)}")
+    return lines
+
+
+def _classification_of(step: StepVerdict) -> RetryClassification:
+    """What the first failing step says of its own repeat, or what its kind does where it left no word."""
+    receipt = step.receipt
+    if receipt is not None and receipt.retry_classification is not None:
+        return receipt.retry_classification
+    if receipt is not None and receipt.status is StepStatus.REFUSED:
+        return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    if step.kind is None or step.kind in LEAVES_THE_TARGET:
+        return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
