@@ -19,6 +19,10 @@ PLAIN_COLUMN_PATTERN: Final = "^[A-Za-z_\u00a1-\uffff][A-Za-z0-9_$\u00a1-\uffff]
 QUOTABLE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f{}]([^\x00-\x1f\x7f{}]*[^\s\x00-\x1f\x7f{}])?$"
 DURATION_PATTERN: Final = r"^P([0-9]{1,6}D)?(T([0-9]{1,6}H)?([0-9]{1,6}M)?([0-9]{1,6}S)?)?$"
 TEXT_PATTERN: Final = r"[^ \t\r\n]"
+REPLACEMENT_PATTERN: Final = (
+    r"^([0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+    r"|-?[0-9]{1,76}(\.[0-9]{1,76})?)$"
+)
 CSV_NULL_PATTERN: Final = r"^[^\x00-\x1f\x7f\",;|]*$"
 
 SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
@@ -52,6 +56,10 @@ SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
         "expected a type: boolean, int8 to int64, uint8 to uint64, float32, float64, decimal(p,s), string, binary,"
         " date, time(f), timestamp(f), timestamp_tz(f) or uuid",
         "write for example int64, decimal(18,4) or timestamp_tz(6); fractions are 0, 3, 6 or 9",
+    ),
+    REPLACEMENT_PATTERN: (
+        "expected null, an ISO 8601 date or moment, or a number",
+        "write for example null, 9999-12-31, '2999-12-31T00:00:00Z' or '0.00'",
     ),
     CSV_NULL_PATTERN: (
         "a NULL token has no quotes, delimiters or control characters",

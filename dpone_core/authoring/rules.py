@@ -13,6 +13,7 @@ from dpone_core.authoring.hooks import NOTIFIERS, PROVIDER_ONLY, SQL_ONLY, HookS
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.quality import TypedHashGate
 from dpone_core.authoring.sink import SinkSection
+from dpone_core.authoring.special_values import special_value_findings
 from dpone_core.authoring.validate import (
     CONFLICT,
     MISSING_FIELD,
@@ -50,6 +51,7 @@ def process_findings(process: ProcessSection) -> tuple[Finding, ...]:
     """Every broken rule, in document order of the sections."""
     return (
         *_source_findings(process),
+        *special_value_findings(process.source.options),
         *_hook_findings(process),
         *_strategy_findings(process),
         *_sink_findings(process),

@@ -11,11 +11,12 @@ from pydantic_core import PydanticCustomError
 from dpone_core.authoring.file_columns import FILE_FIELDS, CsvSection, FileColumns, NdjsonSection, format_rules
 from dpone_core.authoring.hooks import SQL_EXACTLY_ONE, HooksSection
 from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName, Text
-from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN
+from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import CheckpointsType
+from dpone_core.model.special_values import SpecialValue
 
 _DATE_UNITS: Final = {"D": "days"}
 _TIME_UNITS: Final = {"H": "hours", "M": "minutes", "S": "seconds"}
@@ -94,6 +95,18 @@ class PartitioningSection(Section):
     """`mapped` gives every range a mapped Airflow task."""
 
 
+class SpecialValueSection(Section):
+    """What one special value of some columns becomes, and is counted as; without a rule the value is refused."""
+
+    columns: ColumnNames
+    """Columns of the source, by their exact names."""
+    value: SpecialValue
+    """`infinity`, `-infinity`, `nan`, or a `zero_date` or `partial_date` of MySQL."""
+    becomes: Annotated[str, Field(pattern=REPLACEMENT_PATTERN)] | None
+    """`null`, which makes the column nullable, or a value of the column as text: an ISO 8601 date or moment, or a
+    number in quotes."""
+
+
 class SourceOptionsSection(Section):
     """How rows are read."""
 
@@ -117,6 +130,8 @@ class SourceOptionsSection(Section):
     """Cursor of incremental strategies."""
     partitioning: PartitioningSection | None = None
     """Key ranges of native transfer."""
+    special_values: Annotated[tuple[SpecialValueSection, ...], Field(min_length=1)] | None = None
+    """Values without an exact form that are converted and counted instead of refused."""
 
 
 class SourceSection(Section):

@@ -13,7 +13,13 @@ from typing import Final
 
 from dpone_core.evidence.html_identity import evidence_section, identity_section
 from dpone_core.evidence.html_parts import Markup, Tone, duration
-from dpone_core.evidence.html_sections import acceptance_section, gates_section, hooks_section, timeline_section
+from dpone_core.evidence.html_sections import (
+    acceptance_section,
+    converted_section,
+    gates_section,
+    hooks_section,
+    timeline_section,
+)
 from dpone_core.evidence.html_style import STYLE, STYLE_HASH
 from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.redaction import Redactor
@@ -53,6 +59,7 @@ class _Page:
         sections = [
             ("recovery", "What to do", self._recovery()),
             ("rows", "Rows", self._rows()),
+            ("converted", "Converted values", converted_section(markup, details)),
             ("gates", "Quality gates", gates_section(markup, self.report)),
             ("acceptance", "Acceptance", acceptance_section(markup, details)),
             ("hooks", "Hooks", hooks_section(markup, details)),

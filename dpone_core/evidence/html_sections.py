@@ -103,6 +103,21 @@ def _expected(markup: Markup, gate: JsonView) -> str:
             return markup.text(gate.text("message") or "as declared")
 
 
+def converted_section(markup: Markup, details: JsonView) -> str:
+    """Declared special values and how many of each were converted; empty where a manifest declares none."""
+    rows = [
+        (
+            Cell(html=markup.code(each.text("column"))),
+            Cell(html=markup.text(each.text("value"))),
+            Cell(html=markup.text(each.text("becomes") or "NULL")),
+            Cell(html=markup.text(each.count("converted")), number=True),
+        )
+        for each in details.items("converted_values")
+    ]
+    caption = "Values that the manifest declares to become others, counted in the rows of this load."
+    return markup.table(caption, ("Column", "Value", "Became", "Values"), rows, numbers=(3,)) if rows else ""
+
+
 def acceptance_section(markup: Markup, details: JsonView) -> str:
     """Sides beside each other; whatever differs from the first measured side says so in words."""
     metrics = details.at("reconciliation_metrics", "acceptance_metrics")

@@ -36,7 +36,7 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
         if context:
             lines += ["", *_table(("fact", "value"), context.items())]
     lines += ["", "## Rows", "", *_table(("where", "rows"), _rows(outcome))]
-    lines += _gates(outcome) + _acceptance(outcome)
+    lines += _converted(outcome) + _gates(outcome) + _acceptance(outcome)
     lines += ["", "## Steps", "", *_table(("step", "status", "seconds", "rows/s"), _steps(outcome)), ""]
     return "\n".join(lines)
 
@@ -58,6 +58,21 @@ def _rows(outcome: LoadOutcome) -> list[tuple[str, str]]:
         ("updated", _count(result.updated_rows)),
         ("in the target after the load", _count(result.final_rows)),
     ]
+
+
+def _converted(outcome: LoadOutcome) -> list[str]:
+    """Only of a manifest that declares special values; a count that never came is not known, not zero."""
+    rows = [
+        (
+            each.rule.column,
+            each.rule.value.value,
+            each.rule.becomes or "NULL",
+            _count(each.count),
+        )
+        for each in outcome.result.converted_values
+    ]
+    header = ("column", "value", "became", "values")
+    return ["", "## Converted values", "", *_table(header, rows)] if rows else []
 
 
 def _gates(outcome: LoadOutcome) -> list[str]:

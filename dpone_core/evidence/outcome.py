@@ -54,7 +54,10 @@ class FailureFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOutcome:
-    """`failure` None = success (then `boundary` and `retry` are None); `quality_gates` is the allow-listed form."""
+    """`failure` None = success (then `boundary` and `retry` are None); `quality_gates` is the allow-listed form.
+
+    `transfer_plan` and `partitions` are those of a load that published ranges which other processes staged.
+    """
 
     identity: LoadIdentity
     result: LoadResult
@@ -72,6 +75,8 @@ class LoadOutcome:
     steps: tuple[LoadStep, ...] = ()
     decisions: tuple[RuntimeDecision, ...] = ()
     warnings: tuple[str, ...] = ()
+    transfer_plan: str | None = None
+    partitions: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -270,7 +275,7 @@ def _details(outcome: LoadOutcome) -> dict[str, object]:
         "staging_rows": result.staged_rows,
         "extracted_rows": result.extracted_rows,
     }
-    acceptance = result.acceptance_metrics
+    acceptance, converted = result.acceptance_metrics, result.converted_values
     reconciliation: dict[str, object] = {
         "governance_finalization": result.governance_finalization.value if result.governance_finalization else None,
         "source_rows": result.extracted_rows,
@@ -287,6 +292,7 @@ def _details(outcome: LoadOutcome) -> dict[str, object]:
         "run_throughput": run_throughput(counters, outcome.duration_seconds),
         "runtime_decisions": summarise(outcome.decisions),
         "reconciliation_metrics": reconciliation,
+        **({"converted_values": [each.as_json() for each in converted]} if converted else {}),
         "warnings": list(outcome.warnings),
         "load_steps": [step.as_json(outcome.identity) for step in outcome.steps],
     }

@@ -102,6 +102,7 @@ def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> Extract
         path=config.source.path,
         format=config.source.format,
         reading=config.source.reading,
+        special_values=config.source.special_values,
     )
 
 

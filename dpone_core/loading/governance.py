@@ -78,6 +78,12 @@ def add_columns(context: LoadContext, payload: Extracted) -> None:
             context.sessions.sink.target.add_columns(context.plan.target.table, added)
 
 
+def converted_details(context: LoadContext) -> dict[str, object]:
+    """Of a step that has counted them; nothing without declared special values."""
+    found = context.position.result.converted_values
+    return {"converted_values": [each.as_json() for each in found]} if found else {}
+
+
 def source_dataset(context: LoadContext, payload: Extracted) -> SideDataset:
     return SideDataset(
         side=Side.SOURCE,

@@ -19,6 +19,7 @@ from dpone_core.loading.governance import (
     SnapshotSteps,
     acceptance_recorder,
     add_columns,
+    converted_details,
     judged,
     record_finalized,
     source_dataset,
@@ -31,6 +32,7 @@ from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.unsettled import arm_commit, withdraw_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
+from dpone_core.model.special_values import uncounted
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
 from dpone_core.ports.legacy import LegacyLoadPort, LegacyLoadResult
 from dpone_core.ports.sink import StageRequest
@@ -143,6 +145,9 @@ class LegacyLoadGovernanceCoordinator:
             extracted_rows=payload.pump.counters.rows,
             attempts=self.context.identity.attempt,
             governance_finalization=FinalizationPhase.LEGACY_POST_FINALIZE,
+            converted_values=uncounted(payload.pump.special_values)
+            if loaded is None
+            else payload.pump.converted_values,
         )
 
     def _counters(self, loaded: LegacyLoadResult) -> dict[str, object]:
@@ -153,4 +158,5 @@ class LegacyLoadGovernanceCoordinator:
             "inserted_rows": result.inserted_rows,
             "updated_rows": result.updated_rows,
             "final_rows": result.final_rows,
+            **converted_details(self.context),
         }

@@ -20,6 +20,7 @@ from dpone_core.loading.extraction import refuse_unwindowed_rows
 from dpone_core.loading.governance import (
     SnapshotSteps,
     acceptance_recorder,
+    converted_details,
     judged,
     record_finalized,
     source_dataset,
@@ -33,6 +34,7 @@ from dpone_core.loading.record import code_of
 from dpone_core.loading.unsettled import arm_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.partition import TransferPartition
+from dpone_core.model.special_values import total
 from dpone_core.model.vocabulary import Boundary, CheckpointState, FinalizationPhase, Side
 from dpone_core.native_transfer.decision import artifact_checksum
 from dpone_core.native_transfer.ledger import GuardedCommit, TransferredPartition
@@ -91,6 +93,7 @@ class NativeLegacyCoordinator:
             "extracted_rows": result.extracted_rows,
             "inserted_rows": result.inserted_rows,
             "final_rows": result.final_rows,
+            **converted_details(context),
         }
         record_finalized(context, started_at, finished_at, details)
         context.position.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))
@@ -126,6 +129,7 @@ class NativeLegacyCoordinator:
                 payload=extraction.target.payload,
                 progress=context.environment.progress,
                 cancellation=context.environment.cancellation,
+                special_values=extraction.request.special_values,
             ),
             started_at=context.environment.clock.utc_now(),
         )
@@ -195,6 +199,7 @@ class NativeLegacyCoordinator:
             load_id=str(context.identity.load_id),
             started_at=running.started_at,
             staged_at=stamp,
+            converted_values=running.pump.converted_values,
         )
         witness = {"load_id": str(request.identity.load_id), "attempt": request.identity.attempt, "mark": None}
         guard = self.transfer.ledger.guarded([done], witness)
@@ -235,4 +240,5 @@ class NativeLegacyCoordinator:
             extracted_rows=sum(each.rows_exported for each in done),
             attempts=self.context.identity.attempt,
             governance_finalization=FinalizationPhase.LEGACY_POST_FINALIZE,
+            converted_values=total(self.context.config.source.special_values, (each.converted_values for each in done)),
         )

@@ -27,8 +27,9 @@ from dpone_core.loading.pump import Pump
 from dpone_core.loading.record import code_of
 from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferPartition
+from dpone_core.model.special_values import counted_in
 from dpone_core.native_transfer.decision import artifact_checksum, is_reusable
-from dpone_core.native_transfer.ledger import TransferredPartition
+from dpone_core.native_transfer.ledger import CONVERTED_FIELD, TransferredPartition
 from dpone_core.ports.ranges import RangeStagingPort
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.sink import StagedHandle, StagedLoadPort, StageRequest
@@ -67,7 +68,8 @@ class RangeStager:
         handle = self.ranges.find(range_request(self.base, partition, load_id, staged_at))
         if handle is None or not is_reusable(partition, record, _checksum(handle, partition)):
             return None
-        if not self._carries_lineage(handle):
+        converted = counted_in(record.diagnostics.get(CONVERTED_FIELD), self.transfer.extraction.request.special_values)
+        if converted is None or not self._carries_lineage(handle):
             return None
         done = TransferredPartition(
             partition=partition,
@@ -79,6 +81,7 @@ class RangeStager:
             started_at=record.started_at,
             staged_at=staged_at,
             reused=True,
+            converted_values=converted,
         )
         return StagedRange(done=done, handle=handle)
 
@@ -159,7 +162,11 @@ class RangeStager:
             extraction.request, extraction.schema, self.partitioning.column, partition.bounds, self.transfer.snapshot
         )
         pump = Pump(
-            stream=stream, payload=extraction.target.payload, progress=progress.of(partition.id), cancellation=work
+            stream=stream,
+            payload=extraction.target.payload,
+            progress=progress.of(partition.id),
+            cancellation=work,
+            special_values=extraction.request.special_values,
         )
         try:
             handle = self.staged.stage(request, pump.batches())
@@ -183,6 +190,7 @@ class RangeStager:
             load_id=str(self.base.identity.load_id),
             started_at=started_at,
             staged_at=stamp,
+            converted_values=pump.converted_values,
         )
         return StagedRange(done=done, handle=handle)
 

@@ -20,6 +20,7 @@ from dpone_core.loading.extraction import SourceRefusedError, refuse_unwindowed_
 from dpone_core.loading.governance import (
     SnapshotSteps,
     acceptance_recorder,
+    converted_details,
     judged,
     record_finalized,
     source_dataset,
@@ -113,6 +114,7 @@ class NativeStagedCoordinator:
                 "partitions": len(staged),
                 "partitions_reused": sum(each.done.reused for each in staged),
                 "workers": self.stager.partitioning.workers,
+                **converted_details(context),
             }
         context.record.load_status(
             LoadStatus.STAGED, extracted_rows=result.extracted_rows, staged_rows=result.staged_rows

@@ -19,6 +19,7 @@ from dpone_core.model import lineage
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferPartition
+from dpone_core.model.special_values import total
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import FinalizationPhase
 from dpone_core.native_transfer.decision import ResumePlan
@@ -84,13 +85,15 @@ def _lineage(base: LineageColumns, load_id: str, staged_at: datetime) -> Lineage
 
 
 def staged_result(context: LoadContext, ranges: Iterable[StagedRange]) -> LoadResult:
-    """Counters of the attempt: a range that was found staged was not read again."""
+    """Counters of the attempt: a range that was found staged was not read again; the values that were converted when
+    it was are in its rows and counted with them."""
     staged = tuple(ranges)
     return LoadResult(
         extracted_rows=sum(each.done.rows_exported for each in staged if not each.done.reused),
         staged_rows=sum(each.handle.staged_rows for each in staged),
         attempts=context.identity.attempt,
         governance_finalization=FinalizationPhase.PRE_FINALIZE,
+        converted_values=total(context.config.source.special_values, (each.done.converted_values for each in staged)),
     )
 
 

@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpone_core.errors import ETLExecutionError
-from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.special_values import ConvertedValues, SpecialValueRule, flag_name
+from dpone_core.model.table_schema import TableSchema, is_framework_column
 from dpone_core.ports.cancellation import Cancellation
 from dpone_core.ports.progress import Progress, RowForecast
 from dpone_core.ports.source import BatchStream, CountedStream
@@ -24,19 +26,28 @@ QUEUE_BATCHES = 2
 _POLL_SECONDS = 0.2
 
 
+class UncountedValuesError(ETLExecutionError):
+    """A source converted values and did not say in which rows."""
+
+    code = "special_values_uncounted"
+
+
 @dataclass(slots=True)
 class PumpCounters:
-    """Rows and Arrow bytes handed to the sink so far; complete once the iterator is exhausted."""
+    """Rows and Arrow bytes handed to the sink so far, and the values of them that each rule converted; complete once
+    the iterator is exhausted."""
 
     rows: int = 0
     size_bytes: int = 0
+    converted: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Pump:
     """Iterates a stream once; `observe` sees every batch just before the sink does.
 
-    Closing (or abandoning) the iterator stops the reader thread and closes the stream.
+    `special_values` are the rules of the stream's request: their flags are summed here, of the very rows that go on,
+    and go no further. Closing (or abandoning) the iterator stops the reader thread and closes the stream.
     """
 
     stream: BatchStream
@@ -44,16 +55,28 @@ class Pump:
     progress: Progress
     cancellation: Cancellation
     observe: Callable[[pa.RecordBatch], None] | None = None
+    special_values: tuple[SpecialValueRule, ...] = ()
     counters: PumpCounters = field(default_factory=PumpCounters)
+
+    @property
+    def converted_values(self) -> tuple[ConvertedValues, ...]:
+        """What each rule has converted of the rows so far."""
+        return tuple(
+            ConvertedValues(rule=rule, count=count)
+            for rule, count in zip(self.special_values, self.counters.converted, strict=True)
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches with the payload's columns in order, those the source lacks as NULL; raises reader errors."""
         self._forecast()
+        self.counters.converted = [0] * len(self.special_values)
         ahead = _ReadAhead(self.stream, self.cancellation)
         ahead.start()
         try:
             for batch in ahead:
                 self.cancellation.checkpoint()
+                if self.special_values:
+                    batch = self._without_flags(batch)
                 self.counters.rows += batch.num_rows
                 self.counters.size_bytes += batch.nbytes
                 self.progress.rows(self.counters.rows, self.counters.size_bytes)
@@ -63,6 +86,17 @@ class Pump:
                 yield shaped
         finally:
             ahead.stop()
+
+    def _without_flags(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = [flag_name(ordinal) for ordinal in range(len(self.special_values))]
+        for ordinal, name in enumerate(names):
+            index = batch.schema.get_field_index(name)
+            flags = batch.column(index) if index >= 0 else None
+            if flags is None or flags.type != pa.bool_() or flags.null_count:
+                column = self.special_values[ordinal].column
+                raise UncountedValuesError(f"column {column!r}: the source does not say which values it converted")
+            self.counters.converted[ordinal] += int(pc.sum(flags, min_count=0).as_py())
+        return batch.select([name for name in batch.schema.names if name not in names])
 
     def _forecast(self) -> None:
         if isinstance(self.progress, RowForecast) and isinstance(self.stream, CountedStream):
@@ -138,5 +172,7 @@ def _shaped(batch: pa.RecordBatch, payload: TableSchema) -> pa.RecordBatch:
     if batch.schema.names == list(payload.names):
         return batch
     present = set(batch.schema.names)
+    if any(is_framework_column(name) for name in present):
+        raise UncountedValuesError("the source marks converted values that nobody counts")
     arrays = [batch.column(name) if name in present else pa.nulls(batch.num_rows) for name in payload.names]
     return pa.RecordBatch.from_arrays(arrays, names=list(payload.names))

@@ -17,6 +17,7 @@ from dpone_core.loading.native_coverage import refuse_lost_rows
 from dpone_core.loading.native_workload import Transfer
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
+from dpone_core.model.special_values import total
 from dpone_core.model.vocabulary import Boundary, LoadPath, Side
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
@@ -42,6 +43,7 @@ class ResumeOnlyCoordinator:
             staged_rows=0,
             attempts=context.identity.attempt,
             governance_finalization=context.plan.finalization_phase,
+            converted_values=total(context.config.source.special_values, ()),
         )
         evidence = SnapshotSteps(context=context)
         recorder = AcceptanceMetricsRecorder(

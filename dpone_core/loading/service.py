@@ -13,6 +13,8 @@ from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.staged import LoadGovernanceFinalizationCoordinator
 from dpone_core.loading.typed_rows import SideHashes
+from dpone_core.model.outcome import LoadResult
+from dpone_core.model.special_values import uncounted
 from dpone_core.model.vocabulary import LoadPath
 from dpone_core.quality.execution import QualityGateExecution
 
@@ -57,6 +59,7 @@ class ExtractedPayloadLoadService:
 
     def load(self, extraction: Extraction, execution: QualityGateExecution) -> PayloadLoad:
         self.context.environment.progress.phase("extract")
+        self.context.position.result = LoadResult(converted_values=uncounted(extraction.request.special_values))
         stream = self.context.sessions.source.source.open_stream(extraction.request, extraction.schema)
         hashes = self._source_hashes(extraction, execution)
         try:
@@ -66,6 +69,7 @@ class ExtractedPayloadLoadService:
                 progress=self.context.environment.progress,
                 cancellation=self.context.environment.cancellation,
                 observe=hashes.update if hashes is not None else None,
+                special_values=extraction.request.special_values,
             )
             return self.loads.load(ExtractedPayload(extraction=extraction, pump=pump, hashes=hashes), execution)
         finally:

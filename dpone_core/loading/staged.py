@@ -22,6 +22,7 @@ from dpone_core.loading.governance import (
     SnapshotSteps,
     acceptance_recorder,
     add_columns,
+    converted_details,
     judged,
     record_finalized,
     source_dataset,
@@ -104,12 +105,14 @@ class LoadGovernanceFinalizationCoordinator:
                     staged_rows=handle.staged_rows,
                     attempts=context.identity.attempt,
                     governance_finalization=FinalizationPhase.PRE_FINALIZE,
+                    converted_values=payload.pump.converted_values,
                 )
                 step.details |= {
                     "rows": handle.staged_rows,
                     "bytes": counters.size_bytes,
                     "extracted_rows": counters.rows,
                     "columns": len(request.schema.columns),
+                    **converted_details(context),
                 }
                 if handle.staged_rows != counters.rows:
                     raise ConnectorError(
@@ -189,6 +192,7 @@ class LoadGovernanceFinalizationCoordinator:
                 staged_rows=staged.staged_rows,
                 attempts=staged.attempts,
                 governance_finalization=FinalizationPhase.PRE_FINALIZE,
+                converted_values=staged.converted_values,
             )
         )
         return finalized

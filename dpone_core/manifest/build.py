@@ -27,6 +27,7 @@ from dpone_core.model.load_config import (
     StrategyConfig,
     TableName,
 )
+from dpone_core.model.special_values import SpecialValueRule
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import Column
 from dpone_core.model.vocabulary import HookPhase
@@ -75,6 +76,11 @@ def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
         if cursor is None
         else IncrementalConfig(cursor_column=cursor.cursor_column, lookback=duration_of(cursor.lookback)),
         partitioning=_partitioning(source.options.partitioning),
+        special_values=tuple(
+            SpecialValueRule(column=column, value=rule.value, becomes=rule.becomes)
+            for rule in source.options.special_values or ()
+            for column in rule.columns
+        ),
     )
 
 
@@ -103,6 +109,7 @@ def _partitioning(section: PartitioningSection | None) -> PartitioningConfig | N
         lower=None if bounds is None else str(bounds.lower),
         upper=None if bounds is None else str(bounds.upper),
         checkpoints=section.checkpoints,
+        mapped=section.airflow == "mapped",
     )
 
 

@@ -30,7 +30,8 @@ from dpone_core.manifest.document import Document
 from dpone_core.manifest.merge import Layer, Merged, merge
 from dpone_core.model.problem import ManifestInvalidError, Problem
 
-_JUDGED_ELSEWHERE = frozenset({"quality"})
+_JUDGED_ELSEWHERE = frozenset({"quality", "becomes"})
+"""Keys below which a null may be a value: the model says."""
 _PLACED_AT_NAME = frozenset({UNKNOWN_FIELD, CONFLICT})
 _FRAGMENT_QUALITY_CODES = frozenset({UNKNOWN_FIELD, WRONG_TYPE})
 

@@ -116,12 +116,17 @@ def field_texts(section: type[BaseModel]) -> dict[str, str]:
 
 
 def _without_nulls(node: Any) -> Any:
-    """A null is never a value of a manifest, so it is no option and no default; mappings are closed."""
+    """A null is no value of a manifest, so it is no option and no default, except of a required field that takes it;
+    mappings are closed."""
     if isinstance(node, list):
         return [_without_nulls(item) for item in node]
     if not isinstance(node, dict):
         return node
     cleaned = {key: _without_nulls(item) for key, item in node.items() if key != "default" or _is_plain(item)}
+    fields = node.get("properties", {})
+    meant = [name for name in node.get("required", ()) if {"type": "null"} in fields.get(name, {}).get("anyOf", ())]
+    for name in meant:
+        cleaned["properties"][name] = fields[name]
     options = cleaned.get("anyOf")
     if isinstance(options, list) and {"type": "null"} in options:
         del cleaned["anyOf"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 
@@ -29,8 +30,8 @@ class EngineScope(StrEnum):
 class SourceTraits:
     """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source.
 
-    With an `engine` the source runs inside this process: opening it takes the engine's lock, and a sink of the same
-    path shares what is opened.
+    `special_values` are those of its engine's values that a manifest may convert. With an `engine` the source runs
+    inside this process: opening it takes the engine's lock, and a sink of the same path shares what is opened.
     """
 
     reader: str
@@ -39,6 +40,7 @@ class SourceTraits:
     incremental: bool
     formats: tuple[str, ...] = ()
     key_ranges: bool = False
+    special_values: tuple[SpecialValue, ...] = ()
     engine: EngineScope | None = None
 
 

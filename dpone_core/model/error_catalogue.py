@@ -446,6 +446,17 @@ _SOURCE = _entries(
     ),
     ("source_value_out_of_range", "A value breaks its column's declared type.", "Correct the row, or cast the column."),
     (
+        "special_values_refused",
+        "A rule of source.options.special_values names no column, a value its type does not have, or a replacement that"
+        " is no value of it.",
+        "Correct the rule that names the column.",
+    ),
+    (
+        "special_values_uncounted",
+        "A source converted declared special values and did not say in which rows.",
+        "Report it; the run's report says what is true of the target.",
+    ),
+    (
         "source_schema_inconsistent",
         "Files of one source have different columns.",
         "Load them apart, or rewrite the odd ones.",

@@ -8,6 +8,7 @@ from dpone_core.model.connector import ConnectorType, Finaliser
 from dpone_core.model.decision import RuntimeDecision
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import IncrementalConfig, PartitioningConfig, PhysicalDesign, TableName
+from dpone_core.model.special_values import SpecialValueRule
 from dpone_core.model.vocabulary import (
     FinalizationPhase,
     LoadPath,
@@ -29,6 +30,7 @@ class SourcePlan:
     has_metric_probe: bool
     incremental: IncrementalConfig | None
     partitioning: PartitioningConfig | None = None
+    special_values: tuple[SpecialValueRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

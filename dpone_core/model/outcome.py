@@ -12,6 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+from dpone_core.model.special_values import ConvertedValues
 from dpone_core.model.vocabulary import (
     AcceptanceMode,
     Boundary,
@@ -101,7 +102,8 @@ _COUNTERS: Final = ("inserted_rows", "updated_rows", "final_rows", "extracted_ro
 class LoadResult:
     """What one attempt did. All rows are rows of the attempt except `final_rows`, the rows in the target after it.
 
-    None means not known. Judgment of quality is not here: it is the receipt that travels beside this value.
+    None means not known. `converted_values` has one entry for each declared rule. Judgment of quality is not here: it
+    is the receipt that travels beside this value.
     """
 
     inserted_rows: int | None = None
@@ -112,6 +114,7 @@ class LoadResult:
     attempts: int = 1
     governance_finalization: FinalizationPhase | None = None
     acceptance_metrics: AcceptanceRunMetrics | None = None
+    converted_values: tuple[ConvertedValues, ...] = ()
 
     def __post_init__(self) -> None:
         _normalise_counters(self)

@@ -13,6 +13,7 @@ from typing import Final
 
 from dpone_core.errors import ETLExecutionError
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferPartition, TransferRun
+from dpone_core.model.special_values import ConvertedValues, counts_by_name
 from dpone_core.native_transfer.checkpoints import ROW_COUNT_AUTHORITY, CheckpointStore
 from dpone_core.native_transfer.decision import ARTIFACT_FIELD
 from dpone_core.native_transfer.guard import (
@@ -27,6 +28,7 @@ from dpone_core.native_transfer.guard import (
 from dpone_core.ports.clock import Clock
 
 TRANSPORT: Final = "arrow_pump"
+CONVERTED_FIELD: Final = "converted_values"
 
 
 class CheckpointTerminalError(ETLExecutionError):
@@ -48,6 +50,7 @@ class TransferredPartition:
     started_at: datetime
     staged_at: datetime
     reused: bool = False
+    converted_values: tuple[ConvertedValues, ...] = ()
 
     def diagnostics(self) -> dict[str, object]:
         return {
@@ -58,6 +61,7 @@ class TransferredPartition:
             "bytes": self.bytes_exported,
             "load_id": self.load_id,
             "staged_at": self.staged_at.isoformat(),
+            **({CONVERTED_FIELD: counts_by_name(self.converted_values)} if self.converted_values else {}),
         }
 
 

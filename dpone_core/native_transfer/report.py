@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -17,7 +17,9 @@ from typing import Final
 from dpone_core.model.identity import safe_run_id
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint
+from dpone_core.model.special_values import ConvertedValues, counted_in, counts_by_name, total
 from dpone_core.native_transfer.decision import ResumePlan
+from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from dpone_core.ports.evidence import EvidenceFiles
 
 REPORT_SCHEMA: Final = "dpone.native_transfer.runtime_report.v1"
@@ -90,11 +92,21 @@ class TransferReport:
                 "total_rows": result.final_rows,
                 "staging_rows": result.staged_rows,
             },
+            **_converted(result.converted_values, self.checkpoints),
             "passed": self.unknown is None,
             **({} if self.quality_scope is None else {"quality_scope": dict(self.quality_scope)}),
             **({} if not self.warnings else {"warnings": list(self.warnings)}),
             **({} if self.unknown is None else self.unknown.as_json()),
         }
+
+
+def _converted(
+    declared: Sequence[ConvertedValues], records: Iterable[PartitionCheckpoint]
+) -> dict[str, dict[str, int | None]]:
+    """Of all ranges of the run, whichever attempt read them; None where a range does not say."""
+    rules = tuple(each.rule for each in declared)
+    parts = [counted_in(record.diagnostics.get(CONVERTED_FIELD), rules) or () for record in records]
+    return {"converted_values": counts_by_name(total(rules, parts))} if rules else {}
 
 
 def checkpoint_summary(records: Iterable[PartitionCheckpoint]) -> dict[str, int]:
@@ -119,7 +131,7 @@ def _markdown(document: Mapping[str, object]) -> str:
     title = "succeeded" if document["passed"] else f"did not succeed: {document['code']}"
     shown = ("process", "run_id", "load_id", "source_type", "sink_type", "strategy", "consistency", "created_at")
     lines = [f"# Native transfer {title}", "", *(f"- {name}: `{document[name]}`" for name in shown)]
-    for section in ("checkpoint_summary", "load_result", "quality_scope"):
+    for section in ("checkpoint_summary", "load_result", "converted_values", "quality_scope"):
         values = document.get(section)
         if isinstance(values, Mapping):
             lines += ["", f"## {section}", "", *(f"- {name}: {value}" for name, value in values.items())]

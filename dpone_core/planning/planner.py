@@ -35,6 +35,7 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
             has_metric_probe=route.source.metric_probe,
             incremental=config.source.incremental,
             partitioning=config.source.partitioning,
+            special_values=config.source.special_values,
         ),
         targets=(target,),
         pre_hooks=HookGraph.of(config.hooks, HookPhase.PRE).ordered,

@@ -39,6 +39,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             **({"allow_empty": plan.target.allow_empty} if plan.target.strategy is _REPLACE else {}),
         },
         **_partitioning(plan),
+        **_special_values(plan),
         "targets": [_target(target) for target in plan.targets],
         "delivery": delivery_semantics(plan),
         "hooks": {
@@ -86,6 +87,13 @@ def _partitioning(plan: LoadPlan) -> dict[str, object]:
             "publication": "once" if together else "range by range",
         }
     }
+
+
+def _special_values(plan: LoadPlan) -> dict[str, object]:
+    """Only of a plan that converts some. No replacement is the text NULL, so it can stand for what it says."""
+    rules = plan.source.special_values
+    shown = [rule.as_json() | {"becomes": rule.becomes or "NULL"} for rule in rules]
+    return {"special_values": shown} if rules else {}
 
 
 def delivery_semantics(plan: LoadPlan) -> dict[str, str]:

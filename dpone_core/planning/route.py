@@ -72,6 +72,18 @@ def _refuse_legacy_ranges(config: LoadConfig, sink: str) -> None:
         )
 
 
+def refuse_special_values(config: LoadConfig, source: ConnectorDescriptor) -> None:
+    """A rule for a value that the source's engine does not have, or cannot convert, would have no effect."""
+    known = () if source.source is None else source.source.special_values
+    for rule in config.source.special_values:
+        if rule.value not in known:
+            raise RouteRefusedError(
+                f"source '{source.type}' converts no '{rule.value}', asked for column '{rule.column}'",
+                path=("source", "options", "special_values"),
+                fix=f"use one of: {', '.join(known)}" if known else "remove it, or convert the values in options.query",
+            )
+
+
 def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> Route:
     """Raises RouteRefusedError naming the authored field that cannot be served."""
     if source.source is None:
@@ -95,6 +107,7 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
     if config.source.incremental is not None and not source.source.incremental:
         raise RouteRefusedError(f"connector '{source.type}' has no cursor", path=("source", "options", "incremental"))
     refuse_partitioning(config, source, sink)
+    refuse_special_values(config, source)
     phase = (
         FinalizationPhase.PRE_FINALIZE
         if sink.sink.load_path is LoadPath.STAGED

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dpone_core.model.file_reading import FileReading
 from dpone_core.model.load_config import TableName
+from dpone_core.model.special_values import SpecialValueRule
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import TableSchema
 
@@ -36,7 +37,8 @@ class CursorWindow:
 class ExtractRequest:
     """What to read: exactly one of table, query, path; token values are bound as parameters of the query.
 
-    `reading` says about files what they cannot say themselves.
+    `reading` says about files what they cannot say themselves. `special_values` are converted before anything else
+    happens to a row: windows, ranges, metrics and rows see the converted values alone.
     """
 
     table: TableName | None = None
@@ -46,10 +48,12 @@ class ExtractRequest:
     format: str | None = None
     reading: FileReading = field(default_factory=FileReading)
     window: CursorWindow | None = None
+    special_values: tuple[SpecialValueRule, ...] = ()
 
 
 class BatchStream(Protocol):
-    """One pass over the result. `schema` is what describe() promised; batches carry exactly its columns in order."""
+    """One pass over the result. `schema` is what describe() promised, followed by one flag for each rule of the
+    request's special values (`with_flags`); batches carry exactly its columns in order."""
 
     @property
     def schema(self) -> TableSchema: ...
@@ -76,7 +80,9 @@ class SourcePort(Protocol):
     def describe(self, request: ExtractRequest) -> TableSchema:
         """Schema of the result without reading its rows; unsupported columns are reported as such, not raised.
 
-        Raises ConnectorError `source_object_not_found` for an absent table or file.
+        A column whose special values become NULL is nullable, whatever the source declares. Raises ConnectorError
+        `source_object_not_found` for an absent table or file, and `special_values_refused` for a rule that names no
+        column, has no effect on its type, or replaces by something that is no value of it.
         """
         ...
 

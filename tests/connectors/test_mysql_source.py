@@ -209,7 +209,7 @@ def test_a_value_without_exact_form_is_refused_by_column(
         read(ports)
     assert raised.value.code == "source_value_out_of_range"
     assert repr("odd `'v") in str(raised.value) and literal.strip("'") not in str(raised.value)
-    assert "NULLIF" in str(raised.value.fix)
+    assert "NULLIF" in str(raised.value.fix) and "special_values" in str(raised.value.fix)
 
 
 def test_the_way_out_of_a_zero_date_works(server: Callable[..., None], ports: SourcePorts) -> None:

@@ -53,5 +53,12 @@ def test_every_section_is_closed(kind: ManifestKind) -> None:
 
 
 @pytest.mark.parametrize("kind", list(ManifestKind))
-def test_null_is_never_a_value(kind: ManifestKind) -> None:
-    assert '"null"' not in schema_text(kind) and ": null" not in schema_text(kind)
+def test_null_is_a_value_of_the_replacement_of_a_special_value_alone(kind: ManifestKind) -> None:
+    taking = [
+        (name, field)
+        for name, definition in definitions(kind)
+        for field, schema in definition.get("properties", {}).items()
+        if '"null"' in json.dumps(schema)
+    ]
+    assert taking == [("SpecialValueSection", "becomes")]
+    assert schema_text(kind).count('"null"') == 1 and ": null" not in schema_text(kind)

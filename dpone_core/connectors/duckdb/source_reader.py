@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
@@ -15,12 +16,14 @@ from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, on
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.special_values import with_flags
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .database import qualified, resolve
 from .source_types import CURSOR_KINDS, misfit_condition, reading_expression, refuse_endless, source_column
+from .special_values import SPECIAL_VALUES
 
 NewCursor = Callable[[], duckdb.DuckDBPyConnection]
 _ENGINE: Final = "DuckDB"
@@ -34,6 +37,9 @@ class DuckDbSource:
         self._new_cursor = new_cursor
 
     def describe(self, request: ExtractRequest) -> TableSchema:
+        return SPECIAL_VALUES.described(self._stored(request), request.special_values)
+
+    def _stored(self, request: ExtractRequest) -> TableSchema:
         base = relation(request)
         if request.table is None:
             types = self._result_columns(f"SELECT * FROM {base.text} LIMIT 0", base.parameters)
@@ -48,7 +54,8 @@ class DuckDbSource:
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> DuckDbStream:
         check_columns(schema)
         whole = None if request.table is None or request.window is not None else relation(request).text
-        return DuckDbStream(self, selection(request, schema), schema, whole_table=whole)
+        read = with_flags(schema, request.special_values)
+        return DuckDbStream(self, selection(request, schema), read, whole_table=whole)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -195,7 +202,8 @@ def relation(request: ExtractRequest) -> NamedSelection:
 
 
 def selection(request: ExtractRequest, schema: TableSchema) -> NamedSelection:
-    base = relation(request)
+    stored = relation(request)
+    base = replace(stored, text=SPECIAL_VALUES.relation(stored.text, schema, request.special_values))
     if request.window is None:
         return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
     column = _cursor_column(schema, request.window.column)

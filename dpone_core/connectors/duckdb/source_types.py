@@ -77,5 +77,5 @@ def refuse_endless(column: Column, values: pa.Array) -> None:
         raise ConnectorError(
             f"column {column.name!r}: an infinite value, or the end of a day, has no exact {column.type}",
             code="source_value_out_of_range",
-            fix="filter or replace it in options.query",
+            fix="declare what it becomes in source.options.special_values, or replace it in options.query",
         )

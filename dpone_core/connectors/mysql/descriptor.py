@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, SourceTraits
+from dpone_core.model.special_values import SpecialValue
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.MYSQL,
@@ -18,5 +19,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         statements=True,
         incremental=True,
         key_ranges=True,
+        special_values=(SpecialValue.ZERO_DATE, SpecialValue.PARTIAL_DATE),
     ),
 )

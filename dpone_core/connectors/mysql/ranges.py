@@ -46,7 +46,7 @@ class MySqlRanges:
         chosen = selection(
             request, schema, self._database, also=_conditions(range_key(schema, column, KEY_KINDS, "MySQL"), bounds)
         )
-        return stream_of(self._session.address, chosen, schema)
+        return stream_of(self._session.address, chosen, request, schema)
 
 
 def _conditions(key: Column, bounds: KeyRange) -> tuple[str, ...]:

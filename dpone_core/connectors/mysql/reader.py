@@ -18,12 +18,14 @@ from dpone_core.connectors._arrow.child_reader import ChildReader, ChildRequest
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
+from dpone_core.model.special_values import with_flags
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .address import Address
 from .selection import chosen_cursor, relation, selection
 from .session import READING, Session, end_query
+from .special_values import SPECIAL_VALUES
 from .text import quoted_name, text_literal
 from .types import TEMPORAL_KINDS, NativeType, column_type, comparable, reading_expression
 
@@ -34,7 +36,8 @@ _LOG: Final = logging.getLogger("dpone")
 _CHILD: Final = "dpone_core.connectors.mysql.child"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
 _TEMPORAL_FIX: Final = (
-    "a zero date, a partial date or a time beyond a day has no exact form: NULLIF or CAST it in a query"
+    "a zero date, a partial date or a time beyond a day has no exact form: declare what the date becomes in"
+    " source.options.special_values, or NULLIF or CAST it in a query"
 )
 
 
@@ -46,13 +49,16 @@ class MySqlSource:
         self._database = session.address.database
 
     def describe(self, request: ExtractRequest) -> TableSchema:
+        return SPECIAL_VALUES.described(self._stored(request), request.special_values)
+
+    def _stored(self, request: ExtractRequest) -> TableSchema:
         if request.table is not None:
             return TableSchema(columns=self._table_columns(request.table))
         fields = self._session.fields(f"SELECT * FROM {relation(request, self._database)} AS dpone_source LIMIT 0")
         return TableSchema(columns=tuple(Column(name=name, type=column_type(native)) for name, native in fields))
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> MySqlStream:
-        return stream_of(self._session.address, selection(request, schema, self._database), schema)
+        return stream_of(self._session.address, selection(request, schema, self._database), request, schema)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -111,11 +117,12 @@ def key_text(cursor: Column, value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def stream_of(address: Address, chosen: str, schema: TableSchema) -> MySqlStream:
-    """Reads what `chosen` (`FROM .. WHERE ..`) selects."""
+def stream_of(address: Address, chosen: str, request: ExtractRequest, schema: TableSchema) -> MySqlStream:
+    """Reads what `chosen` (`FROM .. WHERE ..`) selects of the request."""
     check_columns(schema)
-    values = ", ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in schema.columns)
-    return MySqlStream(address, f"SELECT {values} {chosen}", schema)
+    read = with_flags(schema, request.special_values)
+    values = ", ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in read.columns)
+    return MySqlStream(address, f"SELECT {values} {chosen}", read)
 
 
 class MySqlStream:
@@ -176,7 +183,7 @@ def _request(address: Address, sql: str, schema: TableSchema) -> ChildRequest:
 
 def _travelling(schema: TableSchema) -> list[str]:
     kinds = {ColumnKind.FLOAT32: "double", ColumnKind.FLOAT64: "double", ColumnKind.BINARY: "binary"}
-    kinds[ColumnKind.UUID] = "binary"
+    kinds |= {ColumnKind.UUID: "binary", ColumnKind.BOOLEAN: "int"}
     found = []
     for column in schema.columns:
         kind = column.type.kind

@@ -11,6 +11,7 @@ from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
+from .special_values import SPECIAL_VALUES
 from .text import quoted_name, text_literal
 from .types import comparable
 
@@ -43,7 +44,8 @@ def relation(request: ExtractRequest, database: str | None) -> str:
 def selection(request: ExtractRequest, schema: TableSchema, database: str | None, *, also: tuple[str, ...] = ()) -> str:
     """`FROM .. WHERE ..` with the half-open window of the request and the conditions `also`."""
     conditions = [*window_conditions(request, schema), *also]
-    base = f"FROM {relation(request, database)} AS dpone_source"
+    converted = SPECIAL_VALUES.relation(relation(request, database), schema, request.special_values)
+    base = f"FROM {converted} AS dpone_source"
     return f"{base} WHERE {' AND '.join(conditions)}" if conditions else base
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits, SourceTraits
+from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 _DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
@@ -16,7 +17,14 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="postgres",
     uri_schemes=("postgresql", "postgres"),
     libraries=("pyarrow", "adbc_driver_postgresql", "psycopg"),
-    source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True, key_ranges=True),
+    source=SourceTraits(
+        reader="adbc",
+        metric_probe=True,
+        statements=True,
+        incremental=True,
+        key_ranges=True,
+        special_values=(SpecialValue.INFINITY, SpecialValue.NEGATIVE_INFINITY, SpecialValue.NAN),
+    ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,
         finalisers=(

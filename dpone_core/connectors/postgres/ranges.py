@@ -16,6 +16,7 @@ from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.model.partition import KeyBounds, KeyRange
+from dpone_core.model.special_values import with_flags
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
@@ -60,7 +61,8 @@ class PostgresRanges:
         check_columns(schema)
         key = self._key(schema, column)
         _, chosen = self._source.select(request)
-        return PostgresStream(self._database, _ranged(chosen, key, bounds), schema, snapshot=snapshot)
+        read = with_flags(schema, request.special_values)
+        return PostgresStream(self._database, _ranged(chosen, key, bounds), read, snapshot=snapshot)
 
     def _exported(self, connection: psycopg.Connection) -> str:
         try:

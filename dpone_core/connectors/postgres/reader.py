@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
+from dpone_core.model.special_values import with_flags
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .catalog import PreparedQuery, prepared_query, relation_schema
 from .database import Database
 from .selection import Selection, cursor_column, cursor_text, numbered, selection
+from .special_values import SPECIAL_VALUES
 from .stream import PostgresStream
 
 
@@ -32,7 +36,7 @@ class PostgresSource:
         check_columns(schema)
         _, chosen = self.select(request)
         whole = request.table if request.window is None else None
-        return PostgresStream(self._database, chosen, schema, whole_table=whole)
+        return PostgresStream(self._database, chosen, with_flags(schema, request.special_values), whole_table=whole)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema, chosen = self.select(request)
@@ -42,6 +46,10 @@ class PostgresSource:
         return None if row is None or row[0] is None else cursor_text(cursor, str(row[0]))
 
     def _prepared(self, request: ExtractRequest) -> PreparedQuery:
+        stored = self._stored(request)
+        return replace(stored, schema=SPECIAL_VALUES.described(stored.schema, request.special_values))
+
+    def _stored(self, request: ExtractRequest) -> PreparedQuery:
         if request.table is None:
             return prepared_query(self._database, numbered(request))
         schema = relation_schema(self._database, request.table)

@@ -22,6 +22,7 @@ from dpone_core.ports.source import CursorWindow, ExtractRequest
 from .catalog import qualified
 from .reading import is_plain_text
 from .script import split_statements
+from .special_values import SPECIAL_VALUES
 
 CURSOR_TYPES: Final = {
     ColumnKind.INT16: "int8",
@@ -63,7 +64,8 @@ def numbered(request: ExtractRequest) -> str:
 def selection(request: ExtractRequest, schema: TableSchema, parameter_types: Sequence[str]) -> Selection:
     """`parameter_types` are PostgreSQL's types of the query's tokens, in order; empty for a table."""
     base = _relation(request, parameter_types)
-    whole = Selection(text=f"FROM {base.text} AS {SOURCE_NAME}", settings=base.settings)
+    relation = SPECIAL_VALUES.relation(base.text, schema, request.special_values)
+    whole = Selection(text=f"FROM {relation} AS {SOURCE_NAME}", settings=base.settings)
     if request.window is None:
         return whole
     column = cursor_column(schema, request.window.column)

@@ -30,6 +30,9 @@ _BATCH_SIZE: Final = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY: Final = "adbc.postgresql.use_copy"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
 _SAVEPOINT: Final = "SAVEPOINT dpone_read"
+_WAY_OUT: Final = (
+    "correct the rows, declare what they become in source.options.special_values, or turn them to NULL in a query"
+)
 _STOPPED: Final = "PostgreSQL stopped the query of the source"
 
 
@@ -169,7 +172,7 @@ class PostgresStream:
         if not found:
             return told
         listed = "; ".join(f"column {name!r}: {count} values have no {kind}" for name, kind, count in found)
-        return ConnectorError(listed, code=self._code, fix="correct the rows, or turn them to NULL in a query")
+        return ConnectorError(listed, code=self._code, fix=_WAY_OUT)
 
     def _misfits(self, connection: adbc.Connection) -> list[tuple[str, str, int]]:
         conditions = {

@@ -1,0 +1,73 @@
+"""Declared special values in generated SQL: rules checked against a schema, and the relation that converts them.
+
+Everything else an extraction asks, windows, ranges, metrics and rows, asks the converted relation, so that no side can
+see another value. Each rule adds a flag that is computed from the same row as the converted value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.special_values import SpecialValue, SpecialValueRule, flag_name, is_value_of
+from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialValueSql:
+    """One engine's part. `condition` is SQL that is true for the value, None where the column's type has no such
+    value; `literal` renders a checked replacement as the column's own type."""
+
+    quote: Callable[[str], str]
+    condition: Callable[[Column, SpecialValue], str | None]
+    literal: Callable[[Column, str], str]
+
+    def described(self, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
+        """`schema` as it is after the rules. Raises ConnectorError `special_values_refused` naming the column."""
+        for rule in rules:
+            self._check(schema.find(rule.column), rule)
+        emptied = {rule.column for rule in rules if rule.becomes is None}
+        return TableSchema(columns=tuple(replace(c, nullable=True) if c.name in emptied else c for c in schema.columns))
+
+    def relation(self, base: str, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> str:
+        """What stands after FROM: `base` itself without rules."""
+        if not rules:
+            return base
+        values = [self._converted(column, rules) for column in schema.columns]
+        flags = [
+            f"({self._condition(schema, rule)}) IS TRUE AS {self.quote(flag_name(ordinal))}"
+            for ordinal, rule in enumerate(rules)
+        ]
+        return f"(SELECT {', '.join([*values, *flags])} FROM {base} AS dpone_stored)"
+
+    def _check(self, column: Column | None, rule: SpecialValueRule) -> None:
+        if column is None:
+            raise _refused(rule, "is not a column of the source", "name a column of the table or query")
+        if column.type.kind is ColumnKind.UNSUPPORTED:
+            return
+        if self.condition(column, rule.value) is None:
+            raise _refused(rule, f"is {column.type}, which has no '{rule.value}' to convert", "remove it from the rule")
+        if rule.becomes is not None and not is_value_of(rule.becomes, column.type):
+            raise _refused(rule, f"becomes what is no {column.type}", "write null, or a value of the column's type")
+
+    def _converted(self, column: Column, rules: Sequence[SpecialValueRule]) -> str:
+        quoted = self.quote(column.name)
+        cases = [
+            f"WHEN {self.condition(column, rule.value)} THEN "
+            + ("NULL" if rule.becomes is None else self.literal(column, rule.becomes))
+            for rule in rules
+            if rule.column == column.name
+        ]
+        return f"CASE {' '.join(cases)} ELSE {quoted} END AS {quoted}" if cases else quoted
+
+    def _condition(self, schema: TableSchema, rule: SpecialValueRule) -> str:
+        column = schema.find(rule.column)
+        condition = None if column is None else self.condition(column, rule.value)
+        if condition is None:
+            raise _refused(rule, f"has no '{rule.value}' to convert", "describe the source with its rules first")
+        return condition
+
+
+def _refused(rule: SpecialValueRule, why: str, fix: str) -> ConnectorError:
+    return ConnectorError(f"special_values: column {rule.column!r} {why}", code="special_values_refused", fix=fix)
