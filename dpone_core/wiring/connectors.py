@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, cast
 
 from dpone_core.errors import ETLConfigurationError
@@ -107,6 +108,15 @@ def open_source_and_sink(
         return
     with open_source(*source, lock) as source_ports, open_sink(*sink, lock) as sink_ports:
         yield source_ports, sink_ports
+
+
+def reader_opener(
+    connector: ConnectorType, connection: Connection, opened: SourcePorts
+) -> Callable[[], AbstractContextManager[SourcePorts]]:
+    """Opens one more session of a source. An embedded engine is opened once, and `opened` serves every reader."""
+    if engine_of(connector, connection) is not None:
+        return lambda: nullcontext(opened)
+    return partial(open_source, connector, connection)
 
 
 def engine_of(connector: ConnectorType, connection: Connection | None) -> EngineScope | None:

@@ -23,7 +23,7 @@ from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
-from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source, open_source_and_sink
+from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source_and_sink, reader_opener
 from dpone_core.wiring.process import SystemClock
 
 
@@ -59,7 +59,7 @@ class SessionOpener:
                 lease=LeaseStore(control=control, schema=schema, exclusive_process=self.sink.is_embedded)
                 if control
                 else None,
-                open_reader=partial(open_source, self.config.source.type, self.source),
+                open_reader=reader_opener(self.config.source.type, self.source, source),
                 checkpoints=checkpoint_store(self.config, sink, self.checkpoint_root),
                 open_lease=None if self.sink.is_embedded or control is None else partial(self._open_lease, lock),
             )

@@ -89,6 +89,18 @@ class NamedSelection:
 
     text: str
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    has_conditions: bool = False
+
+    def narrowed(self, conditions: Sequence[str], parameters: Mapping[str, str]) -> NamedSelection:
+        """The rows that also meet every condition."""
+        if not conditions:
+            return self
+        joint = "AND" if self.has_conditions else "WHERE"
+        return NamedSelection(
+            text=f"{self.text} {joint} {' AND '.join(conditions)}",
+            parameters={**self.parameters, **parameters},
+            has_conditions=True,
+        )
 
 
 def windowed(
@@ -101,8 +113,9 @@ def windowed(
         if text is not None:
             conditions.append(f"{quoted} {operator} {bound(name)}")
             bounds[name] = window_bound(column, text)
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return NamedSelection(text=f"FROM {base.text} AS dpone_source{where}", parameters={**base.parameters, **bounds})
+    return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters).narrowed(
+        conditions, bounds
+    )
 
 
 def count_expressions(

@@ -25,7 +25,12 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     uri_schemes=("chdb", "clickhouse", "clickhouses"),
     libraries=("pyarrow", "clickhouse_connect"),
     source=SourceTraits(
-        reader="arrow stream", metric_probe=True, statements=True, incremental=True, engine=EngineScope.PROCESS
+        reader="arrow stream",
+        metric_probe=True,
+        statements=True,
+        incremental=True,
+        key_ranges=True,
+        engine=EngineScope.PROCESS,
     ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,

@@ -21,6 +21,7 @@ from .ranges import ClickHouseRanges
 from .session import Session, connect_embedded, connect_http
 from .source_blocks import embedded_blocks, served_blocks
 from .source_probe import ClickHouseSourceProbe
+from .source_ranges import ClickHouseSourceRanges
 from .source_reader import ClickHouseSource
 from .staged_rows import ClickHouseStagedRows
 from .staging import ClickHouseStaging
@@ -108,7 +109,12 @@ def _source_of(session: Session, connection: Connection) -> SourcePorts:
     else:
         blocks = served_blocks(session)
     source = ClickHouseSource(session, blocks)
-    return SourcePorts(source=source, metrics=ClickHouseSourceProbe(source), statements=ClickHouseStatements(session))
+    return SourcePorts(
+        source=source,
+        metrics=ClickHouseSourceProbe(source),
+        statements=ClickHouseStatements(session),
+        ranges=ClickHouseSourceRanges(source),
+    )
 
 
 def _embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Session:

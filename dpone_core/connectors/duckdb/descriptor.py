@@ -23,7 +23,12 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     uri_schemes=("duckdb",),
     libraries=("pyarrow", "duckdb"),
     source=SourceTraits(
-        reader="arrow stream", metric_probe=True, statements=True, incremental=True, engine=EngineScope.FILE
+        reader="arrow stream",
+        metric_probe=True,
+        statements=True,
+        incremental=True,
+        key_ranges=True,
+        engine=EngineScope.FILE,
     ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,

@@ -10,6 +10,7 @@ from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
+from dpone_core.ports.statements import StatementPort
 
 from .control import DuckDbControlTables
 from .database import Database
@@ -18,6 +19,7 @@ from .publications import DuckDbPublications
 from .ranges import DuckDbRanges
 from .source_file import DuckDbSourceStatements, SourceFile
 from .source_probe import DuckDbSourceProbe
+from .source_ranges import DuckDbSourceRanges
 from .source_reader import DuckDbSource
 from .staged_rows import DuckDbStagedRows
 from .staging import DuckDbStaging
@@ -37,8 +39,7 @@ def open_source(
     file = SourceFile(str(path), lock_timeout_seconds=lock_timeout_seconds, holder=holder)
     try:
         file.reading()
-        source = DuckDbSource(file.new_cursor)
-        yield SourcePorts(source=source, metrics=DuckDbSourceProbe(source), statements=DuckDbSourceStatements(file))
+        yield _ports_of(DuckDbSource(file.new_cursor), DuckDbSourceStatements(file))
     finally:
         file.close()
 
@@ -85,5 +86,13 @@ def ports_of(database: Database) -> SinkPorts:
 
 
 def _source_of(database: Database) -> SourcePorts:
-    source = DuckDbSource(database.new_cursor)
-    return SourcePorts(source=source, metrics=DuckDbSourceProbe(source), statements=DuckDbStatements(database))
+    return _ports_of(DuckDbSource(database.new_cursor), DuckDbStatements(database))
+
+
+def _ports_of(source: DuckDbSource, statements: StatementPort) -> SourcePorts:
+    return SourcePorts(
+        source=source,
+        metrics=DuckDbSourceProbe(source),
+        statements=statements,
+        ranges=DuckDbSourceRanges(source),
+    )
