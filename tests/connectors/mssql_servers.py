@@ -19,6 +19,7 @@ from dpone_core.connectors.mssql.address import address_of
 from dpone_core.connectors.mssql.driver import driver_path
 from tests.connectors.sessions import connection
 from tests.connectors.tds_double import TdsDouble, tds_double
+from tests.connectors.unixodbc import require_unixodbc
 from tests.live.compose import started
 from tests.live.servers import MSSQL, with_database
 
@@ -63,6 +64,7 @@ class MssqlServer:
 @contextmanager
 def mssql_server() -> Iterator[MssqlServer]:
     """A database of its own on a server: the environment variable's, else a container's; else the double."""
+    require_unixodbc()
     given = os.environ.get(MSSQL.variable) or started(MSSQL.service)
     if not given:
         with tds_double() as double:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from dpone_core.connectors.postgres.staging import PostgresStaging
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.session import SourcePorts
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import legacy_ports, legacy_rows
 from dpone_core.testing.sink_conformance import OpenSink
@@ -119,6 +120,13 @@ def postgres_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[Open
             return str(found)
 
         yield OpenSink(descriptor=postgres.DESCRIPTOR, ports=ports, rows=rows, definition=definition)
+
+
+def mssql_source(uri: str) -> AbstractContextManager[SourcePorts]:
+    """Imports pyodbc, which a machine without unixODBC does not have."""
+    from dpone_core.connectors.mssql.open import open_source
+
+    return open_source(connection(uri))
 
 
 @contextmanager

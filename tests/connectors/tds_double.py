@@ -26,6 +26,7 @@ from pysqlbridge.tds.rpc import parse_rpc
 from tests.connectors import tds_double_catalog as catalog
 from tests.connectors.tds_double_sql import Translated, split, translate
 from tests.connectors.tds_double_types import system_type_name, wire_type
+from tests.connectors.unixodbc import require_unixodbc
 
 USER = "sa"
 PASSWORD = "Str0ng!p}w;{=@"
@@ -468,6 +469,7 @@ def integers(*values: int) -> QueryResult:
 
 @contextmanager
 def tds_double() -> Iterator[TdsDouble]:
+    require_unixodbc()
     double = TdsDouble()
     try:
         yield double

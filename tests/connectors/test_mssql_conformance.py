@@ -11,13 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from dpone_core.connectors.mssql.open import open_source
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
 from tests.connectors.mssql_servers import MssqlServer, mssql_server
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import mssql_source
 
 ROWS = 70_000
 
@@ -32,7 +31,7 @@ def server() -> Iterator[MssqlServer]:
 
 @contextmanager
 def opened(uri: str, request: ExtractRequest) -> Iterator[OpenSource]:
-    with open_source(connection(uri)) as ports:
+    with mssql_source(uri) as ports:
         yield OpenSource(
             ports=ports,
             request=request,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpone_core.connectors.mssql.open import open_source
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.partition import KeyBounds
@@ -18,7 +17,7 @@ from dpone_core.planning.partitions import plan_ranges
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from tests.connectors.mssql_servers import MssqlServer, mssql_server
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import mssql_source
 
 T = ExtractRequest(table=TableName(schema=None, name="t"))
 KEYS = (
@@ -52,7 +51,7 @@ def run(server: MssqlServer) -> MssqlServer:
 
 @pytest.fixture
 def ports(server: MssqlServer) -> Iterator[SourcePorts]:
-    with open_source(connection(server.uri)) as ports:
+    with mssql_source(server.uri) as ports:
         yield ports
 
 

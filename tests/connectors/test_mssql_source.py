@@ -15,7 +15,6 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dpone_core.connectors.mssql.open import open_source
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
@@ -25,7 +24,7 @@ from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from tests.connectors.mssql_servers import MssqlServer, mssql_server
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import mssql_source
 from tests.connectors.tds_double import Fault
 
 T = ExtractRequest(table=TableName(schema=None, name="t"))
@@ -120,7 +119,7 @@ def run(server: MssqlServer) -> MssqlServer:
 
 @pytest.fixture
 def ports(server: MssqlServer) -> Iterator[SourcePorts]:
-    with open_source(connection(server.uri)) as ports:
+    with mssql_source(server.uri) as ports:
         yield ports
 
 
@@ -146,7 +145,7 @@ def all_values(server: MssqlServer) -> dict[tuple[str, str], list[dict[str, obje
     )
     found = {}
     for reader in READERS:
-        with open_source(connection(f"{server.uri}&reader={reader}")) as ports:
+        with mssql_source(f"{server.uri}&reader={reader}") as ports:
             table = ExtractRequest(table=TableName(schema="dbo", name="every_type"))
             found[reader, "table"] = sorted(read(ports, table), key=lambda row: str(row["n"]))
             asked = query("SELECT * FROM dbo.every_type")
@@ -179,7 +178,7 @@ def test_the_seventh_digit_of_a_second_is_kept(
 ) -> None:
     run.needs_a_server("it keeps six digits of a second")
     run.run(f"CREATE TABLE dbo.t (v {declared})", f"INSERT INTO dbo.t VALUES ({literal})")
-    with open_source(connection(f"{run.uri}&reader={reader}")) as ports:
+    with mssql_source(f"{run.uri}&reader={reader}") as ports:
         (batch,) = ports.source.open_stream(T, ports.source.describe(T)).batches()
     assert batch.column("v").cast(pa.string()).to_pylist() == [wanted]
 
@@ -221,7 +220,7 @@ def test_a_rowversion_is_eight_bytes(run: MssqlServer, ports: SourcePorts) -> No
 @pytest.mark.parametrize("reader", READERS)
 def test_types_do_not_come_from_the_first_batch(run: MssqlServer, reader: str) -> None:
     run.run("CREATE TABLE dbo.t (b bit, m money)", "INSERT INTO dbo.t VALUES (NULL, NULL), (NULL, 123456.7890)")
-    with open_source(connection(f"{run.uri}&reader={reader}")) as ports:
+    with mssql_source(f"{run.uri}&reader={reader}") as ports:
         (batch,) = ports.source.open_stream(T, ports.source.describe(T)).batches()
     assert batch.schema.types == [pa.bool_(), pa.decimal128(19, 4)]
 
@@ -237,7 +236,7 @@ def test_an_unbounded_value_is_whole_up_to_the_limit_and_refused_beyond(run: Mss
         kind, "CAST(REPLICATE(CAST('x' AS varchar(max)), {}) AS varbinary(max))"
     )
     run.run(f"CREATE TABLE dbo.t (id int, other nvarchar(max), v {kind})")
-    with open_source(connection(f"{run.uri}&max_text_size=8000")) as ports:
+    with mssql_source(f"{run.uri}&max_text_size=8000") as ports:
         run.run(f"INSERT INTO dbo.t VALUES (1, N'y', {literal.format(8000)})")
         assert [len(row["v"]) for row in read(ports)] == [8000]  # type: ignore[arg-type]
         run.run(f"INSERT INTO dbo.t VALUES (2, N'z', {literal.format(8001)})")
@@ -245,14 +244,14 @@ def test_an_unbounded_value_is_whole_up_to_the_limit_and_refused_beyond(run: Mss
             read(ports)
     assert raised.value.code == "source_value_out_of_range"
     assert "'v'" in str(raised.value) and "8000" in str(raised.value) and "max_text_size" in str(raised.value.fix)
-    with open_source(connection(f"{run.uri}&reader=pyodbc")) as ports:
+    with mssql_source(f"{run.uri}&reader=pyodbc") as ports:
         assert sorted(len(row["v"]) for row in read(ports)) == [8000, 8001]  # type: ignore[arg-type]
 
 
 def test_surrogate_pairs_count_as_the_driver_counts_them(run: MssqlServer) -> None:
     run.run("CREATE TABLE dbo.t (v nvarchar(max))")
     run.run("INSERT INTO dbo.t VALUES (REPLICATE(CAST(N'😀' AS nvarchar(max)), 4000))")
-    with open_source(connection(f"{run.uri}&max_text_size=8000")) as ports:
+    with mssql_source(f"{run.uri}&max_text_size=8000") as ports:
         assert read(ports) == [{"v": "😀" * 4000}]
 
 
@@ -271,7 +270,7 @@ def test_the_path_that_ran_is_logged_with_its_reason(run: MssqlServer, caplog: p
     run.run("CREATE TABLE dbo.t (id int, v nvarchar(max))")
     with caplog.at_level(logging.INFO, "dpone"):
         for reader in READERS:
-            with open_source(connection(f"{run.uri}&reader={reader}")) as ports:
+            with mssql_source(f"{run.uri}&reader={reader}") as ports:
                 read(ports)
                 read(ports, query("SELECT id FROM dbo.t WITH (NOLOCK)"))
     assert [record.getMessage() for record in caplog.records] == [
@@ -289,7 +288,7 @@ def test_snapshot_isolation_is_checked_before_it_is_used(run: MssqlServer, reade
     if run.double is None:
         pytest.skip("UNVERIFIED: the database's own setting decides on a server")
     run.run("CREATE TABLE dbo.t (id int)")
-    with open_source(connection(f"{run.uri}&isolation=snapshot&reader={reader}")) as ports:
+    with mssql_source(f"{run.uri}&isolation=snapshot&reader={reader}") as ports:
         with pytest.raises(ConnectorError) as raised:
             read(ports)
         assert raised.value.code == "source_refused" and "SNAPSHOT" in str(raised.value.fix)
@@ -424,7 +423,7 @@ def test_a_connection_that_drops_is_no_short_success(run: MssqlServer, reader: s
     if run.double is None:
         pytest.skip("UNVERIFIED: no faults on a server")
     run.run("CREATE TABLE dbo.t (id int)", "INSERT INTO dbo.t VALUES (1)")
-    with open_source(connection(f"{run.uri}&reader={reader}")) as ports:
+    with mssql_source(f"{run.uri}&reader={reader}") as ports:
         schema = ports.source.describe(T)
         run.double.faults = [Fault(match=r"ISOLATION LEVEL", stage=stage)]
         with pytest.raises(ETLExecutionError) as raised:
@@ -447,7 +446,7 @@ def test_a_certificate_nobody_vouches_for_is_refused_unless_the_uri_says_so(serv
     if server.double is None:
         pytest.skip("UNVERIFIED: the double's certificate is its own, a server's may be good")
     checked = server.uri.replace("trust_server_certificate=yes", "trust_server_certificate=no")
-    with pytest.raises(ConnectorError) as raised, open_source(connection(checked)):
+    with pytest.raises(ConnectorError) as raised, mssql_source(checked):
         pass
     assert raised.value.code == "source_unreachable" and "certificate" in str(raised.value.__cause__).lower()
 
@@ -458,6 +457,6 @@ def test_a_server_that_does_not_answer_or_refuses_the_login_says_so(server: Mssq
         pytest.skip("UNVERIFIED: the address of the double is used")
     place = host.format(port=server.double.port)
     address = f"mssql://{user}:canary@{place}/double?trust_server_certificate=yes"
-    with pytest.raises(ConnectorError) as raised, open_source(connection(address)):
+    with pytest.raises(ConnectorError) as raised, mssql_source(address):
         pass
     assert raised.value.code == "source_unreachable" and "canary" not in str(raised.value)

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from pysqlbridge.tds.result import QueryError, QueryResult
 
-from dpone_core.connectors.mssql.open import open_source
-from dpone_core.connectors.mssql.session import offset_text
 from dpone_core.errors import ETLExecutionError
 from dpone_core.model.sql import SqlText
 from dpone_core.ports.statements import StatementPort, StatementScript
 from tests.connectors.mssql_servers import MssqlServer, mssql_server
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import mssql_source
 from tests.connectors.tds_double import Fault, TdsDouble, TdsSession, integers
+from tests.connectors.unixodbc import require_unixodbc
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def run(server: MssqlServer) -> MssqlServer:
 
 @pytest.fixture
 def statements(run: MssqlServer) -> Iterator[StatementPort]:
-    with open_source(connection(run.uri)) as ports:
+    with mssql_source(run.uri) as ports:
         assert ports.statements is not None
         yield ports.statements
 
@@ -199,6 +198,9 @@ def test_an_offset_comes_as_its_instant_with_every_digit(statements: StatementPo
 
 
 def test_the_drivers_structure_is_decoded_whole() -> None:
+    require_unixodbc()
+    from dpone_core.connectors.mssql.session import offset_text
+
     east = bytes.fromhex("ea0701001f000a0000000000bccc5b0705002d00")
     assert offset_text(east) == "2026-01-31T04:15:00.1234567+00:00"
     west = bytes.fromhex("ea0701001f000a000000000000000000fdffe2ff")

@@ -28,6 +28,7 @@ from dpone_core.model.vocabulary import Side
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from tests.connectors.sessions import connection
+from tests.spec.builders import Project, flow
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "mssql"
 NATIVES: Final = (
@@ -213,3 +214,19 @@ def test_the_table_of_types_says_what_columns_become(row: TypeMapping) -> None:
         wanted = row.dpone.replace("p,s", "9,2").replace("(f)", "(3)")
         if found.kind is not ColumnKind.UNSUPPORTED:
             assert str(found) == wanted, engine
+
+
+@pytest.mark.parametrize("verb", ["run", "transfer show"])
+def test_a_load_without_the_system_library_is_refused_with_its_install_line(tmp_path: Path, verb: str) -> None:
+    """The wheel of pyodbc imports, and finds no libodbc: what this machine may have is hidden behind such a module."""
+    project = Project(tmp_path, environment={"DPONE_CONN_DWH": "mssql://sa:secret@127.0.0.1:1/shop"})
+    project.source("CREATE TABLE orders (id INTEGER NOT NULL)")
+    project.written(flow(sink__type="mssql", sink__table={"schema": "dbo", "name": "orders"}))
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "pyodbc.py").write_text('raise ImportError("libodbc.so.2: cannot open shared object file")\n')
+    running = project.start(*verb.split(), "m.yaml", environment={"PYTHONPATH": str(hidden)})
+    said = "".join(running.communicate())
+    assert running.returncode == 2, said
+    assert "DPONE_EXTRA_MISSING" in said and "unixODBC is not installed" in said and "install it: " in said
+    assert "secret" not in said

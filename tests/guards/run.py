@@ -52,10 +52,14 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`caught` by a failing test; a run that could not even collect its tests counts for nothing."""
+    """`caught` by a failing test; a run that could not even collect its tests counts for nothing.
+
+    `unverified`: every named test was skipped, because what it needs is not on this machine.
+    """
 
     mutation: Mutation
     caught: bool
+    unverified: bool
     output: str
 
 
@@ -65,7 +69,7 @@ def mutations() -> tuple[Mutation, ...]:
 
 
 def survivors(chosen: tuple[Mutation, ...]) -> tuple[Verdict, ...]:
-    """Mutations that no named test noticed. Raises AssertionError when a named test fails without any mutation."""
+    """Mutations that no named test noticed, those without any test to run included. Raises AssertionError when a named test fails without any mutation."""
     with _copies() as copies:
         _require_green(copies, chosen)
 
@@ -115,7 +119,10 @@ def _judged(copy: Path, mutation: Mutation) -> Verdict:
     finally:
         path.write_text(source, encoding="utf-8")
     caught = finished.returncode == _TESTS_FAILED
-    return Verdict(mutation=mutation, caught=caught, output=finished.stdout[-2000:] + finished.stderr[-2000:])
+    closing = finished.stdout.strip().rpartition("\n")[2]
+    unverified = finished.returncode == 0 and "skipped" in closing and "passed" not in closing
+    output = finished.stdout[-2000:] + finished.stderr[-2000:]
+    return Verdict(mutation=mutation, caught=caught, unverified=unverified, output=output)
 
 
 def _pytest(copy: Path, tests: tuple[str, ...] | list[str]) -> subprocess.CompletedProcess[str]:
@@ -129,10 +136,13 @@ def main() -> int:
     if not chosen:
         print(__doc__)
         return 2
-    survived = survivors(chosen)
-    for verdict in survived:
-        print(f"SURVIVED {verdict.mutation}\n{verdict.output}")
-    print(f"guards removed: {len(chosen)}, caught: {len(chosen) - len(survived)}, survived: {len(survived)}")
+    uncaught = survivors(chosen)
+    for verdict in uncaught:
+        print(f"{'UNVERIFIED' if verdict.unverified else 'SURVIVED'} {verdict.mutation}\n{verdict.output}")
+    unverified = sum(verdict.unverified for verdict in uncaught)
+    survived = len(uncaught) - unverified
+    caught = len(chosen) - len(uncaught)
+    print(f"guards removed: {len(chosen)}, caught: {caught}, survived: {survived}, UNVERIFIED: {unverified}")
     return 1 if survived else 0
 
 

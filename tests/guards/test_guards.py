@@ -30,4 +30,4 @@ def test_no_guard_is_listed_twice() -> None:
 @pytest.mark.timeout(900)
 def test_without_a_guard_a_test_fails() -> None:
     survived = survivors(mutations())
-    assert [str(verdict.mutation) for verdict in survived] == []
+    assert [str(verdict.mutation) for verdict in survived if not verdict.unverified] == []

@@ -18,6 +18,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.connectors.unixodbc import require_unixodbc
 from tests.live.servers import CLICKHOUSE, MSSQL, address, scratch_mysql, scratch_postgres
 
 Row = tuple[Any, ...]
@@ -174,10 +175,10 @@ def clickhouse_source(directory: Path) -> Iterator[Source]:
 @contextmanager
 def mssql_source(directory: Path) -> Iterator[Source]:
     uri = address(MSSQL)
-    import pyodbc
-
+    require_unixodbc()
     from dpone_core.connectors.mssql.address import address_of
     from dpone_core.connectors.mssql.driver import driver_path
+    from dpone_core.connectors.mssql.odbc import pyodbc
     from dpone_core.model.connection import Connection
 
     name = f"orders_{uuid4().hex[:8]}"

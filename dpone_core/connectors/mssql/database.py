@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-import pyodbc
-
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError, DponeError
 
 from .address import Address
 from .driver import driver_path, unixodbc_missing
+from .odbc import pyodbc
 from .session import connect, sql_state
 
 Row = tuple[Any, ...]

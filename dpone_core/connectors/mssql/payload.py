@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyodbc
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
 from dpone_core.connectors._arrow.moments import digits_of, has_at_most, numbers_of, within
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 
+from .odbc import pyodbc
 from .writing import StoredColumn
 
 MAX_PARAMETERS: Final = 2_000

@@ -14,21 +14,13 @@ from dpone_core.errors import ConnectorError, DponeError
 
 from .address import Address
 from .driver import driver_path, unixodbc_missing
-
-try:
-    import pyodbc
-except ImportError as error:  # the module is there and libodbc is not
-    if "libodbc" not in str(error):
-        raise
-    raise unixodbc_missing() from error
+from .odbc import pyodbc
 
 _DATETIMEOFFSET: Final = -155
 _LAYOUT: Final = struct.Struct("<hHHHHHIhh")
 _LOGIN_SECONDS: Final = 15
 _UNREACHABLE: Final = ("08", "28", "HYT", "IM")
 _ABSENT: Final = "42S02"
-
-pyodbc.pooling = False
 
 
 def connect(connection_string: str) -> pyodbc.Connection:

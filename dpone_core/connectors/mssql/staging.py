@@ -11,7 +11,6 @@ from contextlib import closing, nullcontext, suppress
 from typing import Final
 
 import pyarrow as pa
-import pyodbc
 
 from dpone_core.connectors._sql.keys import check_merge_key, refuse_repeated_keys, without_null_keys
 from dpone_core.connectors._sql.row_id import row_id_expression
@@ -28,6 +27,7 @@ from .database import UNREACHABLE, Database
 from .keys import key_list
 from .layout import stored_columns
 from .lineage import MssqlRowId, constant_expression
+from .odbc import pyodbc
 from .payload import PayloadRows
 from .publish import Publication
 from .session import sql_state

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import pyodbc
-
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
+from .odbc import pyodbc
 from .session import connect
 
 _FETCHED_ROWS: Final = 1_000
