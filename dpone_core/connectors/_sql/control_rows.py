@@ -1,11 +1,11 @@
-"""What every SQL sink asks of an existing control table before it writes to it."""
+"""Rules of control tables that every SQL sink shares: what an older table must look like, what a lost answer means."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from dpone_core.errors import ConnectorError
-from dpone_core.ports.control import ControlColumn, ControlTable
+from dpone_core.ports.control import ControlColumn, ControlRow, ControlTable
 
 
 def require_compatible(
@@ -29,3 +29,28 @@ def require_compatible(
                 code="control_table_incompatible",
             )
     return missing
+
+
+def set_through_loss(
+    change: Callable[[], bool],
+    read: Callable[[], tuple[ControlRow, ...]],
+    expected: ControlRow | None,
+    new: ControlRow | None,
+    *,
+    lost: str,
+) -> bool:
+    """`change` compares and sets; where it raises code `lost`, its answer is settled by what is there.
+
+    `new` under the key says that we were the ones; else the change is made once more.
+    """
+    try:
+        return change()
+    except ConnectorError as error:
+        if error.code != lost:
+            raise
+    found = read()
+    if new is not None and found and all(found[0][name] == value for name, value in new.items()):
+        return True
+    if new is None and expected is not None and not found:
+        return True
+    return change()

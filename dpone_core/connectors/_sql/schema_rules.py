@@ -54,6 +54,23 @@ def check_partition_key(request: StageRequest) -> None:
         )
 
 
+def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None) -> None:
+    """For an engine in which dpone creates tables without partitions or a cluster; a replacement names its key."""
+    design = request.physical_design
+    partitioned = design.partition_by is not None and request.strategy is not StrategyMode.PARTITION_REPLACE
+    if partitioned or design.cluster is not None:
+        raise ConnectorError(
+            f"dpone creates {engine} tables without partitions or a cluster", code="physical_design_mismatch", fix=fix
+        )
+
+
+def require_nullable(added: TableSchema) -> None:
+    """Rows that stand in the target already have no value of an added column."""
+    for column in added.columns:
+        if not column.nullable:
+            raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+
+
 def check_columns(schema: TableSchema) -> None:
     """Every route passes here: sources when they describe, sinks when they stage."""
     if not schema.columns:

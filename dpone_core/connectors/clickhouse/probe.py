@@ -1,58 +1,35 @@
-"""Acceptance metrics of a staged or published table: counts and nulls in one aggregate query, distincts exactly.
-
-Up to LARGE_TABLE_ROWS the distinct counts ride in the same query; above, each gets a query of its own, so that one
-hash set at a time is in memory.
-"""
+"""Acceptance metrics of a staged or published ClickHouse table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from functools import partial
 
+from dpone_core.connectors._sql.sink_probe import SinkProbeDialect, SqlSinkProbe
 from dpone_core.connectors._sql.text import quote_backtick
-from dpone_core.errors import ConnectorError
-from dpone_core.ports.metrics import MetricRequest
 
 from .catalog import schema_of
 from .ddl import qualified
 from .session import Session
 
-LARGE_TABLE_ROWS: Final = 1_000_000
 
-
-class ClickHouseMetricProbe:
-    """NULL is no distinct value."""
-
+class ClickHouseMetricProbe(SqlSinkProbe):
     def __init__(self, session: Session) -> None:
-        self._session = session
+        super().__init__(
+            SinkProbeDialect(
+                resolve=session.resolve,
+                schema_of=partial(schema_of, session),
+                qualified=qualified,
+                rows=session.rows,
+                count="count()",
+                nulls=nulls,
+                distincts=distincts,
+            )
+        )
 
-    def collect(self, request: MetricRequest) -> Mapping[str, object]:
-        if request.table is None:
-            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
-        table = self._session.resolve(request.table)
-        known = schema_of(self._session, table)
-        if known is None:
-            raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        for name in (*request.null_counts, *request.distinct_counts):
-            if known.find(name) is None:
-                raise ConnectorError(f"column {name!r} is not in the table", code="metric_column_unknown")
-        source = qualified(table)
-        nulls = [f"countIf(isNull({quote_backtick(name)}))" for name in request.null_counts]
-        row = self._session.rows(f"SELECT {', '.join(['count()', *nulls])} FROM {source}")[0]
-        answer: dict[str, object] = {
-            "null_counts": dict(zip(request.null_counts, row[1:], strict=True)),
-            "distinct_counts": self._distincts(source, request.distinct_counts, rows=int(row[0])),
-        }
-        if request.row_count:
-            answer["row_count"] = row[0]
-        return answer
 
-    def _distincts(self, source: str, names: tuple[str, ...], *, rows: int) -> dict[str, int]:
-        counts = [f"uniqExact({quote_backtick(name)})" for name in names]
-        if not counts:
-            return {}
-        if rows <= LARGE_TABLE_ROWS:
-            found = self._session.rows(f"SELECT {', '.join(counts)} FROM {source}")[0]
-        else:
-            found = [self._session.rows(f"SELECT {count} FROM {source}")[0][0] for count in counts]
-        return dict(zip(names, found, strict=True))
+def nulls(name: str) -> str:
+    return f"countIf(isNull({quote_backtick(name)}))"
+
+
+def distincts(name: str) -> str:
+    return f"uniqExact({quote_backtick(name)})"

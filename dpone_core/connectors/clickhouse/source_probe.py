@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpone_core.connectors._sql.extract import count_expressions, counted
-from dpone_core.connectors._sql.text import quote_backtick
+from dpone_core.connectors._sql.sink_probe import LARGE_TABLE_ROWS
 from dpone_core.errors import ConnectorError
-from dpone_core.model.table_schema import Column
 from dpone_core.ports.metrics import MetricRequest
 
-from .probe import LARGE_TABLE_ROWS
+from .probe import distincts, nulls
 from .source_reader import ClickHouseSource
 
 
@@ -29,20 +28,18 @@ class ClickHouseSourceProbe:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
         chosen = self._source.selection(request.extract, schema)
-        expressions = count_expressions(request, schema, rows="count()", nulls=_nulls, distincts=_distincts)
+        expressions = count_expressions(
+            request,
+            schema,
+            rows="count()",
+            nulls=lambda column: nulls(column.name),
+            distincts=lambda column: distincts(column.name),
+        )
         asked = len(request.distinct_counts)
         first = expressions[: len(expressions) - asked]
         row = [*self._source.rows(f"SELECT {', '.join(first)} {chosen.text}", chosen.parameters)[0]]
-        distincts = expressions[len(first) :]
-        groups = [distincts] if row[0] <= LARGE_TABLE_ROWS else [(one,) for one in distincts]
-        for group in groups if distincts else []:
+        rest = expressions[len(first) :]
+        groups = [rest] if row[0] <= LARGE_TABLE_ROWS else [(one,) for one in rest]
+        for group in groups if rest else []:
             row += self._source.rows(f"SELECT {', '.join(group)} {chosen.text}", chosen.parameters)[0]
         return counted(request, row)
-
-
-def _nulls(column: Column) -> str:
-    return f"countIf(isNull({quote_backtick(column.name)}))"
-
-
-def _distincts(column: Column) -> str:
-    return f"uniqExact({quote_backtick(column.name)})"

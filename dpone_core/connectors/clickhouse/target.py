@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dpone_core.connectors._sql.artifacts import artifacts_among
-from dpone_core.connectors._sql.schema_rules import check_payload
-from dpone_core.errors import ConnectorError
+from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
 from dpone_core.model.artifacts import SCRATCH
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -56,9 +55,7 @@ class ClickHouseTarget:
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         """A replicated table carries the change to its replicas by itself; on a cluster no other is loaded."""
-        for column in schema.columns:
-            if not column.nullable:
-                raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+        require_nullable(schema)
         self._session.command(
             Ddl(None).add_columns(self._session.resolve(table), schema),
             code="schema_evolution_refused",

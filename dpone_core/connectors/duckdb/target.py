@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpone_core.connectors._sql.artifacts import artifacts_among
-from dpone_core.connectors._sql.schema_rules import check_payload
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -28,9 +28,7 @@ class DuckDbTarget:
         check_payload(request)
         stored_schema(request.schema)
         target = resolve(request.target)
-        partitioned = request.physical_design.partition_by is not None
-        if (partitioned and request.strategy is not StrategyMode.PARTITION_REPLACE) or request.physical_design.cluster:
-            raise ConnectorError("DuckDB tables have neither partitions nor a cluster", code="physical_design_mismatch")
+        refuse_layout(request, "DuckDB")
         folded = {name.casefold() for name in request.schema.names}
         if len(folded) != len(request.schema.names):
             raise ConnectorError("DuckDB does not tell column names apart by case", code="sink_column_unsupported")
@@ -45,9 +43,7 @@ class DuckDbTarget:
             )
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        for column in schema.columns:
-            if not column.nullable:
-                raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+        require_nullable(schema)
         with self._database.transaction(
             code="schema_evolution_refused", message="DuckDB refused to add a column"
         ) as cursor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dpone_core.connectors._sql.schema_rules import check_payload
+from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -30,9 +30,7 @@ class FilesTarget:
         refuse_target(request, self._directory(request.target))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        for column in schema.columns:
-            if not column.nullable:
-                raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+        require_nullable(schema)
         self._directory(table).add_columns(schema)
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:

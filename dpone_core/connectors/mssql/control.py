@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dpone_core.connectors._sql.control_rows import require_compatible
+from dpone_core.connectors._sql.control_rows import require_compatible, set_through_loss
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
@@ -68,18 +68,13 @@ class MssqlControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        """A lost answer is settled by what is there: `new` under the key says that we were the ones."""
-        try:
-            return self._compare_and_set(table, key, expected, new)
-        except ConnectorError as error:
-            if error.code != UNREACHABLE:
-                raise
-            found = self.read(table, key)
-            if new is not None and found and all(found[0][name] == value for name, value in new.items()):
-                return True
-            if new is None and expected is not None and not found:
-                return True
-            return self._compare_and_set(table, key, expected, new)
+        return set_through_loss(
+            lambda: self._compare_and_set(table, key, expected, new),
+            lambda: self.read(table, key),
+            expected,
+            new,
+            lost=UNREACHABLE,
+        )
 
     def _upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         """A newer version that is there already stays."""

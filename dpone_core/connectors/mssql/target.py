@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.connectors._sql.artifacts import artifacts_among
-from dpone_core.connectors._sql.keys import check_merge_key
-from dpone_core.connectors._sql.schema_rules import check_payload
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
 from dpone_core.model.lineage import LINEAGE_TYPES
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
-from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import Leftover, StageRequest
 
 from .database import Database
@@ -38,18 +36,13 @@ class MssqlTarget:
 
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
-        check_merge_key(request)
         require_storable(request.schema)
         table = resolve(request.target)
-        design = request.physical_design
-        if (design.partition_by is not None and request.strategy is not StrategyMode.PARTITION_REPLACE) or (
-            design.cluster is not None
-        ):
-            raise ConnectorError(
-                "dpone creates SQL Server tables without partitions or a cluster",
-                code=_MISMATCH,
-                fix="leave it out; rows that are copied into a partitioned table of yours find their partition",
-            )
+        refuse_layout(
+            request,
+            "SQL Server",
+            fix="leave it out; rows that are copied into a partitioned table of yours find their partition",
+        )
         self._require_rights(request, table)
         if request.lineage.row_id_columns:
             self._require_utf8()
@@ -66,10 +59,9 @@ class MssqlTarget:
         stored_columns(request, target, attached(self._database.rows, target))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        require_nullable(schema)
         for column in schema.columns:
             require_name(column.name)
-            if not column.nullable:
-                raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
         if not schema.columns:
             return
         added = ", ".join(_added(column).definition for column in schema.columns)

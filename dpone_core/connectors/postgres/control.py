@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import psycopg
 
-from dpone_core.connectors._sql.control_rows import require_compatible
+from dpone_core.connectors._sql.control_rows import require_compatible, set_through_loss
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -73,18 +73,13 @@ class PostgresControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        """A lost answer is settled by what is there: `new` under the key says that we were the ones."""
-        try:
-            return self._compare_and_set(table, key, expected, new)
-        except ConnectorError as error:
-            if error.code != self._database.side.unreachable:
-                raise
-            found = self.read(table, key)
-            if new is not None and found and all(found[0][name] == value for name, value in new.items()):
-                return True
-            if new is None and expected is not None and not found:
-                return True
-            return self._compare_and_set(table, key, expected, new)
+        return set_through_loss(
+            lambda: self._compare_and_set(table, key, expected, new),
+            lambda: self.read(table, key),
+            expected,
+            new,
+            lost=self._database.side.unreachable,
+        )
 
     def _upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         with self._database.transaction(code=_REFUSED, message="PostgreSQL refused a control row") as cursor:
