@@ -69,7 +69,10 @@ def mutations() -> tuple[Mutation, ...]:
 
 
 def survivors(chosen: tuple[Mutation, ...]) -> tuple[Verdict, ...]:
-    """Mutations that no named test noticed, those without any test to run included. Raises AssertionError when a named test fails without any mutation."""
+    """Mutations that no named test noticed, those without any test to run included.
+
+    Raises AssertionError when a named test fails without any mutation.
+    """
     with _copies() as copies:
         _require_green(copies, chosen)
 
