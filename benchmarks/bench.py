@@ -75,6 +75,7 @@ def memory(source: str, sink: str) -> list[Row]:
                 "what": f"{source} -> {sink}, {rows:,} rows",
                 "median_seconds": round(done.seconds, 3),
                 "ratio": round(rows / MEMORY_ROWS[0], 2),
+                "cpu_seconds": round(done.cpu_seconds, 2),
                 "rows_per_second": round(rows / done.seconds),
                 "peak_mib": round(done.peak_mib),
                 "runs": 1,

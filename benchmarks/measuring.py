@@ -18,9 +18,10 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """`peak_mib` is the greatest resident set of the process and of any child it waited for."""
+    """`cpu_seconds` of the process and every child it waited for; `peak_mib` is the greatest resident set of one."""
 
     seconds: float
+    cpu_seconds: float
     peak_mib: float
     output: str
 
@@ -58,7 +59,8 @@ def measure(candidate: Candidate) -> Measurement:
         raise RuntimeError(f"{candidate.name} exited with {process.returncode}:\n{text[-2000:]}")
     if candidate.read_back is not None:
         text = subprocess.run(candidate.read_back(), capture_output=True, text=True, check=True).stdout.strip()
-    return Measurement(seconds=seconds, peak_mib=usage.ru_maxrss / 1024, output=text)
+    cpu_seconds = usage.ru_utime + usage.ru_stime
+    return Measurement(seconds=seconds, cpu_seconds=cpu_seconds, peak_mib=usage.ru_maxrss / 1024, output=text)
 
 
 def in_turn(candidates: Sequence[Candidate], repeat: int, *, warm_up: bool = True) -> dict[str, list[Measurement]]:
@@ -84,6 +86,7 @@ def rows_of(found: dict[str, list[Measurement]], *, baseline: str, loaded_rows: 
                 "what": name,
                 "median_seconds": round(seconds, 3),
                 "ratio": round(statistics.median(ratios), 2),
+                "cpu_seconds": round(statistics.median(run.cpu_seconds for run in runs), 2),
                 "rows_per_second": round(loaded_rows / seconds) if loaded_rows else None,
                 "peak_mib": round(max(run.peak_mib for run in runs)),
                 "runs": len(runs),
@@ -94,8 +97,8 @@ def rows_of(found: dict[str, list[Measurement]], *, baseline: str, loaded_rows: 
 
 def show(title: str, table: Sequence[Row]) -> None:
     print(f"\n{title}")
-    print(f"  {'':34} {'median s':>9} {'ratio':>7} {'rows/s':>12} {'peak MiB':>9}")
+    print(f"  {'':34} {'median s':>9} {'ratio':>7} {'CPU s':>8} {'rows/s':>12} {'peak MiB':>9}")
     for row in table:
         rate = f"{row['rows_per_second']:,}" if row["rows_per_second"] else "-"
         note = "" if row.get("sum_is_exact", True) else "  sum differs: decimals went through a double"
-        print(f"  {row['what']:34} {row['median_seconds']:>9} {row['ratio']:>7} {rate:>12} {row['peak_mib']:>9}{note}")
+        print(f"  {row['what']:34} {row['median_seconds']:>9} {row['ratio']:>7} {row['cpu_seconds']:>8} {rate:>12} {row['peak_mib']:>9}{note}")

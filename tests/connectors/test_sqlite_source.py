@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpone_core.connectors.sqlite.open import open_source
+from dpone_core.connectors.sqlite.reading import Relation, reading
 from dpone_core.connectors.sqlite.statements import split_script
-from dpone_core.connectors.sqlite.types import reading_expression
+from dpone_core.connectors.sqlite.values import decimals
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
@@ -86,12 +87,44 @@ def test_a_declared_type_is_read_exactly(opened: Opened, declared: str, stored: 
 def test_fifteen_digits_survive_the_double_that_sqlite_keeps(digits: int, scale: int) -> None:
     wanted = Decimal(digits).scaleb(-scale)
     column = Column(name="v", type=ColumnType(kind=ColumnKind.DECIMAL, precision=18, scale=scale))
+    as_text = reading(column, "v", Relation(is_table=False, is_utf8=True))
     with adbc.connect(":memory:") as database, database.cursor() as cursor:
         cursor.execute("CREATE TABLE t (v DECIMAL(18,6))")
         cursor.execute("INSERT INTO t VALUES (?)", [str(wanted)])
-        cursor.execute(f"SELECT {reading_expression(column, 'v')} FROM t")
+        cursor.execute(f"SELECT {as_text.expression}, v FROM t")
         row = cursor.fetchone()
     assert row is not None and Decimal(row[0]) == wanted
+    assert decimals(pa.array([float(row[1]), None]), column.type).to_pylist() == [wanted, None]
+
+
+@given(st.floats(allow_nan=False), st.integers(min_value=0, max_value=15))
+@settings(max_examples=500, deadline=None)
+def test_a_decimal_is_the_very_double_or_refused(stored: float, scale: int) -> None:
+    kind = ColumnType(kind=ColumnKind.DECIMAL, precision=15 + scale, scale=scale)
+    try:
+        (read_as,) = decimals(pa.array([stored]), kind).to_pylist()
+    except (pa.ArrowException, ValueError, ArithmeticError):
+        shortest = Decimal(repr(stored))
+        assert not shortest.is_finite() or abs(shortest) >= 10**15 or shortest != round(shortest, scale)
+    else:
+        assert float(read_as) == stored
+
+
+@pytest.mark.parametrize(
+    ("declared", "stored", "wanted"),
+    [
+        ("DECIMAL(38,0)", "9007199254740993", "9007199254740993"),
+        ("DECIMAL(18,4)", "99999999999999", "99999999999999"),
+        ("DECIMAL(18,4)", "12345678901234.5", "12345678901234.5"),
+        ("DECIMAL(18,4)", "-0.0", "0"),
+        ("DECIMAL(30,15)", "-7.25", "-7.25"),
+    ],
+)
+def test_a_decimal_beyond_fifteen_digits_is_read_exactly(
+    opened: Opened, declared: str, stored: str, wanted: str
+) -> None:
+    ports = opened(f"CREATE TABLE t (v {declared})", f"INSERT INTO t VALUES (0.5 + 0.5), ({stored}), (NULL)")
+    assert [row["v"] for row in read(ports)] == [1, Decimal(wanted), None]
 
 
 @pytest.mark.parametrize("stored", ["0.12345", "12345678901.56789", "9007199254740993.25"])
@@ -134,22 +167,62 @@ def test_a_value_that_breaks_its_declaration_is_refused_by_column(opened: Opened
 
 
 @pytest.mark.parametrize("at", [1, 2, 70_000])
-@pytest.mark.parametrize("stored", ["'7'", "2.5", "7.0", "x'37'"])
-def test_an_integer_column_that_holds_something_else_is_refused_wherever_it_stands(
-    opened: Opened, tmp_path: Path, at: int, stored: str
+@pytest.mark.parametrize(
+    ("described", "stored"),
+    [
+        *(("i", stored) for stored in ("'7'", "2.5", "7.0", "x'37'")),
+        *(("i + 0.5", stored) for stored in ("'7'", "7", "x'37'")),
+        *(("'text ' || i", stored) for stored in ("7", "2.5", "x'37'", "CAST(x'ff' AS TEXT)")),
+        *(("CAST(i AS BLOB)", stored) for stored in ("7", "2.5", "'7'")),
+    ],
+)
+def test_a_column_that_holds_something_else_is_refused_wherever_it_stands(
+    opened: Opened, tmp_path: Path, at: int, described: str, stored: str
 ) -> None:
-    """An undeclared column keeps every value as it came; it held integers only when it was described."""
+    """An undeclared column keeps every value as it came; it held one class only when it was described."""
     ports = opened(
         "CREATE TABLE t (v)",
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000) INSERT INTO t SELECT i FROM n",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000)"
+        f" INSERT INTO t SELECT {described} FROM n",
     )
     schema = ports.source.describe(T)
-    assert schema.columns[0].type.kind is ColumnKind.INT64
+    assert schema.columns[0].type.kind is not ColumnKind.UNSUPPORTED
     with closing(sqlite3.connect(tmp_path / "s.db")) as database, database:
         database.execute(f"UPDATE t SET v = {stored} WHERE rowid = {at}")
-    with pytest.raises(ConnectorError, match="column 'v': a value is not stored as int64") as raised:
+    with pytest.raises(ConnectorError, match="column 'v': a value ") as raised:
         list(ports.source.open_stream(T, schema).batches())
     assert raised.value.code == "source_value_out_of_range"
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "wanted"),
+    [
+        (ColumnKind.DECIMAL, "'1234567890123456789.0123456789'", "1234567890123456789.0123456789"),
+        (ColumnKind.FLOAT64, "0.5", 0.5),
+        (ColumnKind.FLOAT64, "7", None),
+        (ColumnKind.DECIMAL, "x'37'", None),
+    ],
+)
+def test_what_is_no_table_converts_no_value(kind: ColumnKind, stored: str, wanted: object) -> None:
+    column = Column(name="v", type=ColumnType(kind=kind, precision=38, scale=10, native="declared"))
+    expression = reading(column, "v", Relation(is_table=False, is_utf8=True)).expression
+    with adbc.connect(":memory:") as database, database.cursor() as cursor:
+        if wanted is None:
+            with pytest.raises(adbc.Error):
+                cursor.execute(f"SELECT {expression} FROM (SELECT {stored} AS v)")
+        else:
+            cursor.execute(f"SELECT {expression} FROM (SELECT {stored} AS v)")
+            assert cursor.fetchone() == (wanted,)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le", "UTF-16be"])
+def test_text_is_the_same_in_every_encoding(opened: Opened, encoding: str) -> None:
+    ports = opened(
+        f"PRAGMA encoding = '{encoding}'",
+        "CREATE TABLE t (v TEXT, ts TIMESTAMP)",
+        "INSERT INTO t VALUES ('aж😀', '2024-01-01 12:00:00')",
+    )
+    assert read(ports) == [{"v": "aж😀", "ts": datetime(2024, 1, 1, 12)}]
 
 
 def test_null_counts_of_columns_with_and_without_a_constraint(opened: Opened) -> None:

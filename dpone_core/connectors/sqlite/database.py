@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 import adbc_driver_sqlite.dbapi as adbc
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS
 from dpone_core.connectors._sql.schema_rules import foreign_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Parameters = Sequence[str | int | float]
-_BATCH_ROWS: Final = "adbc.sqlite.query.batch_rows"
+BATCH_ROWS: Final = 32_768
+_OPTION: Final = "adbc.sqlite.query.batch_rows"
 
 
 class Database:
@@ -71,7 +71,7 @@ class Database:
     @staticmethod
     @contextmanager
     def _cursor(connection: adbc.Connection) -> Iterator[adbc.Cursor]:
-        cursor = connection.cursor(adbc_stmt_kwargs={_BATCH_ROWS: str(MAX_BATCH_ROWS)})
+        cursor = connection.cursor(adbc_stmt_kwargs={_OPTION: str(BATCH_ROWS)})
         try:
             yield cursor
         finally:

@@ -19,6 +19,7 @@ from dpone_core.ports.source import ExtractRequest
 
 from .database import Database
 from .reader import SqliteStream, iso_moment
+from .reading import Relation
 from .selection import Parameter, Selection, bound_value, selection
 from .types import comparable, misfit_condition
 
@@ -63,7 +64,7 @@ class SqliteRanges:
         ranged = Selection(
             text=f"{chosen.text} {joint} {' AND '.join(conditions)}", parameters=(*chosen.parameters, *parameters)
         )
-        return SqliteStream(self._database, ranged, schema)
+        return SqliteStream(self._database, ranged, schema, Relation.of(self._database, request))
 
     def _refuse_utf16(self, key: Column) -> None:
         """A UTF-16 database orders text by its bytes there, which is another order."""

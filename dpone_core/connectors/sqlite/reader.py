@@ -1,7 +1,7 @@
 """Reading SQLite as Arrow: declared types, engine-side storage class checks, strict parsing, one pass.
 
-The ADBC driver infers types from the first batch, so every stream starts with a sentinel row of the right storage
-classes, dropped again here. A stopped query is asked once more which column broke its declaration.
+The first batch of a stream holds sentinels alone (`reading`) and is dropped here. A stopped query is asked once more
+which column broke its declaration.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast
 from dpone_core.connectors._sql.extract import cursor_column, only_statement
@@ -20,12 +22,11 @@ from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .database import Database
+from .database import BATCH_ROWS, Database
+from .reading import SENTINEL_ROWS, Relation, reading
 from .selection import CURSOR_KINDS, ENGINE, Selection, relation, selection
-from .types import comparable, declared_type, misfit_condition, observed_type, reading_expression, sentinel, widened
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .types import comparable, declared_type, observed_type
+from .values import converted
 
 _DESCRIBE_VIEW: Final = "__dpone__describe"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
@@ -53,7 +54,8 @@ class SqliteSource:
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> SqliteStream:
         check_columns(schema)
-        return SqliteStream(self._database, selection(request, schema), schema)
+        known = Relation.of(self._database, request)
+        return SqliteStream(self._database, selection(request, schema), schema, known)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -128,39 +130,45 @@ def iso_moment(cursor: Column, text: str) -> str:
 class SqliteStream:
     """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
 
-    def __init__(self, database: Database, chosen: Selection, schema: TableSchema) -> None:
+    def __init__(self, database: Database, chosen: Selection, schema: TableSchema, relation: Relation) -> None:
         self.schema = schema
         self._database = database
         self._chosen = chosen
+        self._readings = tuple(reading(column, quote_ansi(column.name), relation) for column in schema.columns)
         self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
         self._closed = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        columns = self.schema.columns
-        first = ", ".join(f"{sentinel(column.type.kind)} AS {quote_ansi(column.name)}" for column in columns)
-        values = ", ".join(reading_expression(column, quote_ansi(column.name)) for column in columns)
-        sql = f"SELECT {first} UNION ALL SELECT {values} {self._chosen.text}"
+        named = zip(self._readings, self.schema.names, strict=True)
+        first = ", ".join(f"{each.sentinel} AS {quote_ansi(name)}" for each, name in named)
+        values = ", ".join(each.expression for each in self._readings)
+        sql = f"SELECT {first} FROM {SENTINEL_ROWS} UNION ALL SELECT {values} {self._chosen.text}"
         with ExitStack() as stack:
-            reader = self._started(stack, sql)
-            misread = widened(self.schema, {field.name: str(field.type) for field in reader.schema})
-            if misread is not None:
-                raise _not_stored_as(misread)
-            skipped = 1
+            reader = stack.enter_context(self._database.reader(sql, self._chosen.parameters))
+            self._skip_sentinels(reader)
             while not self._closed and (batch := self._next(reader)) is not None:
-                rows = batch.slice(skipped)
-                skipped = 0
-                if rows.num_rows:
-                    yield self._cast(rows)
+                yield self._exact(batch)
 
     def close(self) -> None:
         self._closed = True
 
-    def _started(self, stack: ExitStack, sql: str) -> pa.RecordBatchReader:
-        """The driver computes the first batch when it starts, so a misfit may show here already."""
-        try:
-            return stack.enter_context(self._database.reader(sql, self._chosen.parameters))
-        except ConnectorError as error:
-            raise self._misfit_error() or error from (error.__cause__ or error)
+    def _skip_sentinels(self, reader: pa.RecordBatchReader) -> None:
+        """Every type is fixed and no row was seen: what else the driver may do is not what was checked."""
+        batch = self._next(reader)
+        found = tuple(str(field.type) for field in reader.schema)
+        if batch is None or batch.num_rows != BATCH_ROWS or found != tuple(each.driver for each in self._readings):
+            raise ConnectorError("the SQLite driver chose other types than asked for", code="source_unreachable")
+
+    def _exact(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        for column, values in zip(self.schema.columns, batch.columns, strict=True):
+            try:
+                columns.append(converted(values, column))
+            except (pa.ArrowException, ArithmeticError, ValueError) as error:
+                raise ConnectorError(
+                    f"column {column.name!r}: a value does not fit {column.type}", code=_OUT_OF_RANGE
+                ) from error
+        return self._cast(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
 
     def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         try:
@@ -175,14 +183,9 @@ class SqliteStream:
         column = self._misfit()
         if column is None:
             return None
-        return _not_stored_as(column)
+        return ConnectorError(f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE)
 
     def _misfit(self) -> Column | None:
-        columns = self.schema.columns
-        checks = ", ".join(f"max({misfit_condition(column, quote_ansi(column.name))})" for column in columns)
+        checks = ", ".join(f"max({each.misfit})" for each in self._readings)
         row = self._database.rows(f"SELECT {checks} {self._chosen.text}", self._chosen.parameters)[0]
-        return next((column for column, broken in zip(columns, row, strict=True) if broken), None)
-
-
-def _not_stored_as(column: Column) -> ConnectorError:
-    return ConnectorError(f"column {column.name!r}: a value is not stored as {column.type}", code=_OUT_OF_RANGE)
+        return next((column for column, broken in zip(self.schema.columns, row, strict=True) if broken), None)

@@ -20,7 +20,7 @@ TYPES: Final = (
     TypeMapping(
         engine="DECIMAL(p,s), NUMERIC(p,s), NUMBER(p,s)",
         dpone="decimal(p,s)",
-        read="by its text, p up to 38",
+        read="the decimal of s digits that its double is to the last bit, integers and texts as they are; p up to 38",
         refused="more digits than declared; text that is no number; blobs",
     ),
     TypeMapping(engine="REAL, FLOAT, DOUBLE", dpone="float64", read="as it is", refused="values that are no reals"),
@@ -28,7 +28,7 @@ TYPES: Final = (
         engine="TEXT, VARCHAR, CLOB, JSON, STRING, UUID",
         dpone="string",
         read="as it is; lengths are not checked",
-        refused="values that are no text",
+        refused="values that are no text in UTF-8 or UTF-16",
     ),
     TypeMapping(engine="BLOB, BINARY", dpone="binary", read="as it is", refused="values that are no blobs"),
     TypeMapping(engine="DATE", dpone="date", read="text YYYY-MM-DD", refused="numbers, other texts"),

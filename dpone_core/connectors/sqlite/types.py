@@ -1,24 +1,22 @@
-"""Declared SQLite types -> ours, and the SQL that reads each kind exactly or stops.
+"""Declared SQLite types -> ours, and the SQL that says what a value is.
 
-SQLite types values, not columns. A declared type is a promise that every value must keep: the generated expression
-raises inside the engine ("integer overflow") at the first value whose storage class breaks it. Decimals and times are
-read as text and parsed strictly by Arrow, so a scale that does not fit stops too. Without a usable declaration the
-storage classes of the whole result decide, if they agree (INTEGER, REAL or both, TEXT, BLOB).
+A declared type is a promise that every value must keep; `reading` says how that is checked. Decimals and times are
+parsed strictly, so a scale that does not fit stops too. Without a usable declaration the storage classes of the whole
+result decide, if they agree (INTEGER, REAL or both, TEXT, BLOB).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
 _DECIMAL: Final = re.compile(r"(?:DECIMAL|NUMERIC|DEC|NUMBER)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
-_STOP: Final = "abs(-9223372036854775808)"
 _MAX_PRECISION: Final = 38
+UNDECLARED: Final = "undeclared"
 
-_STORAGE_CLASS: Final = {
+STORAGE_CLASS: Final = {
     ColumnKind.INT64: "integer",
     ColumnKind.FLOAT64: "real",
     ColumnKind.STRING: "text",
@@ -27,12 +25,6 @@ _STORAGE_CLASS: Final = {
     ColumnKind.TIME: "text",
     ColumnKind.TIMESTAMP: "text",
     ColumnKind.TIMESTAMP_TZ: "text",
-}
-_SENTINELS: Final = {
-    ColumnKind.INT64: "0",
-    ColumnKind.BOOLEAN: "0",
-    ColumnKind.FLOAT64: "0.5",
-    ColumnKind.BINARY: "x''",
 }
 
 
@@ -89,47 +81,8 @@ def observed_type(classes: frozenset[str]) -> ColumnType:
         frozenset({"blob"}): ColumnKind.BINARY,
     }
     kind = kinds.get(classes, ColumnKind.UNSUPPORTED)
-    native = "undeclared" if kind is not ColumnKind.UNSUPPORTED else "undeclared, mixed " + "/".join(sorted(classes))
+    native = UNDECLARED if kind is not ColumnKind.UNSUPPORTED else f"{UNDECLARED}, mixed " + "/".join(sorted(classes))
     return ColumnType(kind=kind, native=native)
-
-
-def sentinel(kind: ColumnKind) -> str:
-    """A literal whose storage class fixes the driver's inferred type for the whole stream."""
-    return _SENTINELS.get(kind, "''")
-
-
-def reading_expression(column: Column, quoted: str) -> str:
-    """Reads the value as its storage class, or stops the query. No IN lists: they cost a b-tree probe per value.
-
-    An integer needs no check of ours: the driver stops at any other class in a column it took for integers, and a first
-    batch that made it take something else shows in its schema (`widened`).
-    """
-    match column.type.kind:
-        case ColumnKind.DECIMAL:
-            return _decimal_text(column.type.scale or 0, quoted)
-        case ColumnKind.BOOLEAN:
-            return f"CASE WHEN {misfit_condition(column, quoted)} THEN {_STOP} ELSE {quoted} END"
-        case ColumnKind.INT64:
-            return quoted
-        case kind:
-            fits = f"WHEN '{_STORAGE_CLASS[kind]}' THEN {quoted} WHEN 'null' THEN NULL"
-            return f"CASE typeof({quoted}) {fits} ELSE {_STOP} END"
-
-
-def _decimal_text(scale: int, quoted: str) -> str:
-    """SQLite keeps most decimals as doubles. Fifteen digits survive that, but the engine prints more from some size
-    on; there the decimal of the declared scale is taken, if it is this very double."""
-    plain, rounded = f"CAST({quoted} AS TEXT)", f"printf('%.{scale}f', {quoted})"
-    long_from, long_to = f"1e{13 - scale}", f"1e{15 - scale}"
-    same = f"abs({quoted}) < {long_to} AND CAST({rounded} AS REAL) = {quoted}"
-    real = f"CASE WHEN {same} THEN {rounded} ELSE {plain} END"
-    checked = f"CASE typeof({quoted}) WHEN 'blob' THEN {_STOP} WHEN 'real' THEN {real} ELSE {plain} END"
-    return f"CASE WHEN {quoted} > -{long_from} AND {quoted} < {long_from} THEN {plain} ELSE {checked} END"
-
-
-def widened(schema: TableSchema, driver: Mapping[str, str]) -> Column | None:
-    """The first integer column for which the driver inferred another type; `driver` maps names to Arrow type names."""
-    return next((c for c in schema.columns if c.type.kind is ColumnKind.INT64 and driver[c.name] != "int64"), None)
 
 
 def misfit_condition(column: Column, quoted: str) -> str:
@@ -140,7 +93,7 @@ def misfit_condition(column: Column, quoted: str) -> str:
         case ColumnKind.BOOLEAN:
             return f"({quoted} IS NOT NULL AND (typeof({quoted}) <> 'integer' OR ({quoted} <> 0 AND {quoted} <> 1)))"
         case kind:
-            return f"(typeof({quoted}) <> '{_STORAGE_CLASS[kind]}' AND {quoted} IS NOT NULL)"
+            return f"(typeof({quoted}) <> '{STORAGE_CLASS[kind]}' AND {quoted} IS NOT NULL)"
 
 
 def comparable(column: Column, quoted: str) -> str:
