@@ -15,6 +15,7 @@ from .catalog import TableFacts, facts_of, schema_of
 from .ddl import Ddl, order_by_text, partition_by_text
 from .lineage import staged_schema
 from .session import Session
+from .types import stored_type
 
 REPLICATED_ENGINES = frozenset({"ReplicatedMergeTree", "SharedMergeTree"})
 PUBLISHABLE_ENGINES = REPLICATED_ENGINES | {"MergeTree"}
@@ -124,7 +125,7 @@ def create_as_requested(request: StageRequest, scratch: TableName) -> str:
 
 def _same_columns(existing: TableSchema, wanted: TableSchema) -> bool:
     return existing.names == wanted.names and all(
-        ours.nullable == theirs.nullable and ours.type.same_values(theirs.type)
+        ours.nullable == theirs.nullable and ours.type.same_values(stored_type(theirs.type))
         for ours, theirs in zip(existing.columns, wanted.columns, strict=True)
     )
 

@@ -13,7 +13,7 @@ from typing import Final
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
-from .types import COMMENTS, column_of
+from .types import COMMENTS, column_of, held
 
 _WRAPPED: Final = re.compile(r"(Nullable|LowCardinality)\((.*)\)", re.DOTALL)
 _SIMPLE_AGGREGATE: Final = re.compile(r"SimpleAggregateFunction\(\w+, (.*)\)", re.DOTALL)
@@ -24,7 +24,6 @@ _FIXED: Final = re.compile(r"FixedString\(\d+\)")
 _ENUM: Final = re.compile(r"Enum(?:8|16)\(.*\)", re.DOTALL)
 _AS_TEXT: Final = frozenset({"IPv4", "IPv6"})
 _HUGE: Final = frozenset({"Int128", "UInt128"})
-_ARROW_FRACTIONS: Final = (0, 3, 6, 9)
 CURSOR_KINDS: Final = frozenset(
     {kind for kind in ColumnKind if kind.value.startswith(("int", "uint"))}
     | {ColumnKind.DECIMAL, ColumnKind.STRING, ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ}
@@ -57,19 +56,14 @@ def _type_of(name: str, text: str, comment: str) -> ColumnType:
     if text == "BFloat16":
         return ColumnType(kind=ColumnKind.FLOAT32, native=text)
     if (moment := _DATETIME64.fullmatch(text)) is not None:
-        return ColumnType(kind=instant, fraction=_held(int(moment.group(1))), native=text)
+        return ColumnType(kind=instant, fraction=held(int(moment.group(1))), native=text)
     if _DATETIME.fullmatch(text) is not None:
         return ColumnType(kind=instant, fraction=0, native=text)
     if text == "Time":
         return ColumnType(kind=ColumnKind.TIME, fraction=0, native=text)
     if (clock := _TIME64.fullmatch(text)) is not None:
-        return ColumnType(kind=ColumnKind.TIME, fraction=_held(int(clock.group(1))), native=text)
+        return ColumnType(kind=ColumnKind.TIME, fraction=held(int(clock.group(1))), native=text)
     return column_of(name, text, comment).type
-
-
-def _held(digits: int) -> int:
-    """The digits of the coarsest Arrow unit that keeps them all."""
-    return next(held for held in _ARROW_FRACTIONS if digits <= held)
 
 
 def reading_expression(column: Column) -> str:

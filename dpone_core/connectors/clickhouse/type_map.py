@@ -51,20 +51,20 @@ TYPES: Final = (
         engine="DateTime64(f)",
         dpone="timestamp_tz(f)",
         read="as an instant in UTC, whatever its zone; f as 0, 3, 6 or 9",
-        written="timestamp_tz(f) as DateTime64(f, 'UTC')",
+        written="timestamp_tz(f) as DateTime64(f, 'UTC'), f as 0, 3, 6 or 9",
         refused="with f = 7 or 8: before 1678 and after 2261",
     ),
     TypeMapping(
         engine="DateTime64(f) with the comment dpone: wall clock without time zone",
         dpone="timestamp(f)",
         read="as the wall clock it was written as",
-        written="timestamp(f), stored as if it were UTC",
+        written="timestamp(f), f as 0, 3, 6 or 9, stored as if it were UTC",
     ),
     TypeMapping(
         engine="Time, Time64(f)",
         dpone="time(f)",
         read="f as 0, 3, 6 or 9",
-        written="time(f) as Time64(f)",
+        written="time(f) as Time64(f), f as 0, 3, 6 or 9",
         refused="negative values and those of 24 hours or more",
     ),
     TypeMapping(

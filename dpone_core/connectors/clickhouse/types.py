@@ -8,6 +8,7 @@ Without that comment a DateTime is an instant whatever its zone, for the source 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -46,6 +47,8 @@ _DATETIME: Final = re.compile(r"DateTime(?:\('[^']*'\))?")
 _TIME64: Final = re.compile(r"Time64\((\d)\)")
 _EXACT_FRACTIONS: Final = (0, 3, 6, 9)
 """Digits Arrow has a unit for; ClickHouse would cut a finer value down to any other number of digits."""
+_DEFAULT_FRACTION: Final = 6
+_TIMES: Final = frozenset({ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ, ColumnKind.TIME})
 
 RANGES: Final[dict[str, tuple[date | datetime, date | datetime]]] = {
     "Date": (date(1970, 1, 1), date(2149, 6, 6)),
@@ -55,6 +58,18 @@ RANGES: Final[dict[str, tuple[date | datetime, date | datetime]]] = {
 """First and last value; ClickHouse turns anything outside into another date without an error."""
 
 
+def held(digits: int) -> int:
+    """The digits of the coarsest Arrow unit that keeps them all."""
+    return next(each for each in _EXACT_FRACTIONS if digits <= each)
+
+
+def stored_type(wanted: ColumnType) -> ColumnType:
+    """The type that a column of a new table comes back as: a second has 0, 3, 6 or 9 digits there (C25)."""
+    if wanted.kind not in _TIMES:
+        return wanted
+    return replace(wanted, fraction=held(_DEFAULT_FRACTION if wanted.fraction is None else wanted.fraction))
+
+
 def type_text(column: Column) -> str:
     """The DDL type; ConnectorError `sink_column_unsupported` where ClickHouse has none."""
     text = _base_text(column)
@@ -62,8 +77,7 @@ def type_text(column: Column) -> str:
 
 
 def _base_text(column: Column) -> str:
-    kind = column.type.kind
-    fraction = 6 if column.type.fraction is None else column.type.fraction
+    kind, fraction = column.type.kind, stored_type(column.type).fraction
     plain = _PLAIN.get(kind)
     if plain is not None:
         return plain
