@@ -30,7 +30,7 @@ class EngineScope(StrEnum):
 class SourceTraits:
     """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source.
 
-    `special_values` are those of its engine's values that a manifest may convert. With an `engine` the source runs
+    `ranged_formats` are those of its `formats` that have key ranges. `special_values` are those of its engine's values that a manifest may convert. With an `engine` the source runs
     inside this process: opening it takes the engine's lock, and a sink of the same path shares what is opened.
     """
 
@@ -40,6 +40,7 @@ class SourceTraits:
     incremental: bool
     formats: tuple[str, ...] = ()
     key_ranges: bool = False
+    ranged_formats: tuple[str, ...] = ()
     special_values: tuple[SpecialValue, ...] = ()
     engine: EngineScope | None = None
 

@@ -46,6 +46,7 @@ def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: C
             raise RouteRefusedError(
                 f"connector '{side.type}' does not transfer key ranges", path=path, fix="remove it; one reader is used"
             )
+    _refuse_unranged_format(config, source)
     mode = config.sink.strategy.mode
     if sink.sink is not None and sink.sink.load_path is LoadPath.LEGACY:
         _refuse_legacy_ranges(config, sink.type)
@@ -54,6 +55,16 @@ def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: C
             f"'{mode}' does not publish key ranges",
             path=path,
             fix=f"remove it, or use one of: {', '.join(_RANGED)}",
+        )
+
+
+def _refuse_unranged_format(config: LoadConfig, source: ConnectorDescriptor) -> None:
+    asked = config.source.format
+    if asked is not None and source.source is not None and asked not in source.source.ranged_formats:
+        raise RouteRefusedError(
+            f"{asked} files are not split into key ranges",
+            path=("source", "options", "partitioning"),
+            fix="remove it; one reader is used",
         )
 
 

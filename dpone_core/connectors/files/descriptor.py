@@ -27,6 +27,8 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         statements=False,
         incremental=True,
         formats=("parquet", "csv", "ndjson"),
+        key_ranges=True,
+        ranged_formats=("parquet",),
     ),
     sink=SinkTraits(
         load_path=LoadPath.LEGACY,

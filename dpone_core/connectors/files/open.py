@@ -12,6 +12,8 @@ from dpone_core.ports.session import SinkPorts, SourcePorts
 
 from .control import FilesControlTables
 from .probe import SourceMetricProbe, TargetMetricProbe
+from .ranges import FilesRanges
+from .reader import ParquetSource
 from .source import FilesSource
 from .target import FilesTarget
 from .writing import FilesLoad
@@ -22,7 +24,12 @@ def open_source(connection: Connection | None) -> Iterator[SourcePorts]:
     """`file:///relative` or `file:////absolute` is the base of relative paths; None = the working directory."""
     base = Path(embedded_path(connection)) if connection is not None else Path()
     source = FilesSource(base)
-    yield SourcePorts(source=source, metrics=SourceMetricProbe(source), statements=None)
+    yield SourcePorts(
+        source=source,
+        metrics=SourceMetricProbe(source),
+        statements=None,
+        ranges=FilesRanges(ParquetSource(base)),
+    )
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from dpone_core.ports.source import CursorWindow, ExtractRequest
 
 from .cursor import file_cursor, greatest_of, within
 from .declared import declared_not_null
+from .key_filter import KeyFilter
 from .listing import matching_files
 
 
@@ -37,9 +38,11 @@ class ParquetSource:
             _refuse_difference(first, _schema_of(path, index), index)
         return declared_not_null(table_schema(first), request.reading.not_null)
 
-    def open_stream(self, request: ExtractRequest, schema: TableSchema) -> ParquetStream:
+    def open_stream(
+        self, request: ExtractRequest, schema: TableSchema, *, keys: KeyFilter | None = None
+    ) -> ParquetStream:
         check_columns(schema)
-        return ParquetStream(matching_files(self._base, request), schema, request.window)
+        return ParquetStream(matching_files(self._base, request), schema, request.window, keys)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
@@ -51,10 +54,17 @@ class ParquetSource:
 class ParquetStream:
     """One pass over the files; only the schema's columns are decoded."""
 
-    def __init__(self, files: tuple[Path, ...], schema: TableSchema, window: CursorWindow | None) -> None:
+    def __init__(
+        self,
+        files: tuple[Path, ...],
+        schema: TableSchema,
+        window: CursorWindow | None,
+        keys: KeyFilter | None = None,
+    ) -> None:
         self.schema = schema
         self._files = files
         self._window = window
+        self._keys = keys
         self._cast = StrictCast(schema, code="source_value_out_of_range")
         self._closed = False
 
@@ -65,6 +75,7 @@ class ParquetStream:
                     return
                 batch = self._cast(raw.select(list(self.schema.names)))
                 kept = batch if self._window is None else within(batch, self.schema, self._window)
+                kept = kept if self._keys is None else self._keys(kept)
                 if kept.num_rows:
                     yield kept
 
@@ -73,7 +84,7 @@ class ParquetStream:
 
     def expected_rows(self) -> int | None:
         """By the files' footers."""
-        if self._window is not None:
+        if self._window is not None or self._keys is not None:
             return None
         try:
             return sum(int(pq.read_metadata(path, memory_map=True).num_rows) for path in self._files)
@@ -87,7 +98,8 @@ class ParquetStream:
         try:
             with pq.ParquetFile(path, memory_map=True) as file:
                 _refuse_other_columns(table_schema(file.schema_arrow), self.schema, index)
-                yield from file.iter_batches(MAX_BATCH_ROWS, columns=wanted)
+                groups = None if self._keys is None else self._keys.row_groups(path)
+                yield from file.iter_batches(MAX_BATCH_ROWS, row_groups=groups, columns=wanted)
         except (pa.ArrowException, OSError) as error:
             raise foreign_error(error, f"file {index} of the source could not be read", "source_unreachable") from error
 
