@@ -1,8 +1,10 @@
 """`make bench`: whole processes side by side in one run, medians and ratios, peak memory, sums checked.
 
-    python bench.py [--only start_up parse_cost routes governance memory] [--rows 5000000] [--repeat 3]
+    python bench.py [--only start_up parse_cost routes governance native memory] [--rows 1000000 5000000] [--repeat 3]
 
-Results go to `benchmarks/data/results.json`; `python benchmarks/report.py` makes the page in docs of them.
+Several `--rows` measure every route once each; governance and native take the greatest.
+Results go to `results.json` in `benchmarks/data`, or where DPONE_BENCH_DATA says; `python benchmarks/report.py` makes
+the page in docs of them.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
+import native
 import routes
 from measuring import Candidate, Row, in_turn, measure, rows_of, show
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 DATA = routes.DATA
-PARTS = ("start_up", "parse_cost", "routes", "governance", "memory")
+PARTS = ("start_up", "parse_cost", "routes", "governance", "native", "memory")
 LIBRARIES = ("chdb", "clickhouse-connect", "duckdb", "pyarrow", "adbc-driver-postgresql", "adbc-driver-sqlite")
 MEMORY_ROWS = (1_000_000, 5_000_000, 20_000_000)
 
@@ -63,10 +68,10 @@ def governance(rows: int, repeat: int) -> list[Row]:
     return rows_of(in_turn(candidates, repeat), baseline=bare, loaded_rows=rows)
 
 
-def memory(source: str, sink: str) -> list[Row]:
+def memory(source: str, sink: str, sizes: Sequence[int]) -> list[Row]:
     """Peak of one governed run each; the source of the largest one needs a few GiB of disk."""
     table: list[Row] = []
-    for rows in MEMORY_ROWS:
+    for rows in sizes:
         route = routes.Route(source=source, sink=sink, rows=rows)
         routes.prepare(route)
         done = measure(routes.governed(route))
@@ -74,7 +79,7 @@ def memory(source: str, sink: str) -> list[Row]:
             {
                 "what": f"{source} -> {sink}, {rows:,} rows",
                 "median_seconds": round(done.seconds, 3),
-                "ratio": round(rows / MEMORY_ROWS[0], 2),
+                "ratio": round(rows / sizes[0], 2),
                 "cpu_seconds": round(done.cpu_seconds, 2),
                 "rows_per_second": round(rows / done.seconds),
                 "peak_mib": round(done.peak_mib),
@@ -87,13 +92,14 @@ def memory(source: str, sink: str) -> list[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[5_000_000])
+    parser.add_argument("--memory-rows", type=int, nargs="+", default=MEMORY_ROWS)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--sources", nargs="+", choices=routes.SOURCES, default=routes.SOURCES)
     parser.add_argument("--sinks", nargs="+", choices=routes.SINKS, default=routes.SINKS)
     parser.add_argument("--no-peers", action="store_true")
     arguments = parser.parse_args()
-    DATA.mkdir(exist_ok=True)
+    DATA.mkdir(parents=True, exist_ok=True)
     results_path = DATA / "results.json"
     results: dict[str, object] = json.loads(results_path.read_text()) if results_path.is_file() else {}
     results["machine"] = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
@@ -114,21 +120,32 @@ def main() -> int:
         print(f"  ratio {parsed['ratio']}")
         keep("parse_cost", parsed)
     if "routes" in arguments.only:
-        for source in arguments.sources:
-            for sink in arguments.sinks:
-                route = routes.Route(source=source, sink=sink, rows=arguments.rows)
-                table = routes.compare(route, arguments.repeat, peers=not arguments.no_peers)
-                show(f"{route.title}, sums checked (ratio to the pump)", table)
-                keep(f"route {route.title}", table)
+        for rows, source, sink in product(arguments.rows, arguments.sources, arguments.sinks):
+            route = routes.Route(source=source, sink=sink, rows=rows)
+            table = routes.compare(route, arguments.repeat, peers=not arguments.no_peers)
+            show(f"{route.title}, sums checked (ratio to the pump)", table)
+            keep(f"route {route.title}", table)
+    most = max(arguments.rows)
     if "governance" in arguments.only:
-        table = governance(arguments.rows, arguments.repeat)
-        show(f"What governance costs, Parquet -> embedded ClickHouse, {arguments.rows:,} rows", table)
+        table = governance(most, arguments.repeat)
+        show(f"What governance costs, Parquet -> embedded ClickHouse, {most:,} rows", table)
         keep("governance", table)
+    if "native" in arguments.only:
+        for source in native.SOURCES:
+            table = native.side_by_side(source, most, arguments.repeat)
+            title = native.route_of(source, most).title
+            show(f"{title}, sums checked (ratio to the pump)", table)
+            keep(f"native {title}", table)
+        found = [native.resumed(source, most) for source in native.SOURCES]
+        print(f"\nOne of {native.RANGES} ranges lost, then the same run again")
+        for each in found:
+            print(f"  {each['source']}: {each['second_extracted_rows']:,} of {each['rows']:,} rows read again")
+        keep("resume", found)
     if "memory" in arguments.only:
-        table = [row for sink in arguments.sinks for row in memory("parquet", sink)]
+        table = [row for sink in arguments.sinks for row in memory("parquet", sink, arguments.memory_rows)]
         show("Peak memory of a governed load (ratio of rows)", table)
         keep("memory", table)
-    print(f"\nWritten: {results_path.relative_to(ROOT)}")
+    print(f"\nWritten: {results_path}")
     return 0
 
 

@@ -1,9 +1,10 @@
 """The same rows pumped by hand: one reader thread, one writer, no staging, gates or evidence.
 
-    python by_hand.py parquet|sqlite|postgres SOURCE clickhouse|duckdb TARGET [TABLE]
+    python by_hand.py parquet|sqlite|postgres SOURCE clickhouse|duckdb TARGET [TABLE [ranges]]
 
-Decimals stay exact on every route. Prints `rows sum(amount) nulls(note)`, which the benchmark compares with what the
-other candidates loaded.
+With `ranges` two ranges of `id` are pumped side by side, each by a reader and a writer of its own, from SQLite or
+PostgreSQL into ClickHouse. Decimals stay exact on every route. Prints `rows sum(amount) nulls(note)`, which the
+benchmark compares with what the other candidates loaded.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
 
 BATCH_ROWS: Final = 65536
 CLICKHOUSE_TABLE: Final = """CREATE TABLE dwh.by_hand (id Int64, customer_id Int32, amount Nullable(Decimal(18, 4)),
@@ -28,19 +33,19 @@ region_id SMALLINT NOT NULL)"""
 SUMS: Final = "SELECT count(*), sum(amount), sum(CASE WHEN note IS NULL THEN 1 ELSE 0 END) FROM {table}"
 
 
-def parquet(source: str, table: str) -> Iterator[pa.RecordBatch]:
+def parquet(source: str, table: str, where: str = "") -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     yield from pq.ParquetFile(source).iter_batches(BATCH_ROWS)
 
 
-def sqlite(source: str, table: str) -> Iterator[pa.RecordBatch]:
+def sqlite(source: str, table: str, where: str = "") -> Iterator[pa.RecordBatch]:
     """Decimals as text, so that no amount goes through a double on its way."""
     import adbc_driver_sqlite.dbapi as adbc
 
     query = (
         "SELECT id, customer_id, CAST(amount AS TEXT) AS amount, CAST(price AS TEXT) AS price, status, name, note,"
-        f" created_at, updated_at, is_active, score, region_id FROM {table}"
+        f" created_at, updated_at, is_active, score, region_id FROM {table} {where}"
     )
     with adbc.connect(source) as connection:
         cursor = connection.cursor(adbc_stmt_kwargs={"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
@@ -48,13 +53,13 @@ def sqlite(source: str, table: str) -> Iterator[pa.RecordBatch]:
         yield from cursor.fetch_record_batch()
 
 
-def postgres(source: str, table: str) -> Iterator[pa.RecordBatch]:
+def postgres(source: str, table: str, where: str = "") -> Iterator[pa.RecordBatch]:
     """Decimals as scaled integers, reinterpreted without a copy."""
     import adbc_driver_postgresql.dbapi as adbc
 
     query = (
         "SELECT id, customer_id, (amount * 10000)::int8 AS amount, (price * 10000)::int8 AS price, status, name, note,"
-        f" created_at, updated_at, is_active, score, region_id FROM {table}"
+        f" created_at, updated_at, is_active, score, region_id FROM {table} {where}"
     )
     with adbc.connect(source) as connection:
         cursor = connection.cursor(adbc_stmt_kwargs={"adbc.postgresql.batch_size_hint_bytes": str(4 << 20)})
@@ -71,7 +76,7 @@ def postgres(source: str, table: str) -> Iterator[pa.RecordBatch]:
             )
 
 
-READERS: Final[dict[str, Callable[[str, str], Iterator[pa.RecordBatch]]]] = {
+READERS: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "parquet": parquet,
     "sqlite": sqlite,
     "postgres": postgres,
@@ -103,9 +108,44 @@ def into_clickhouse(batches: Iterator[pa.RecordBatch], directory: str) -> tuple[
     client.command("CREATE DATABASE IF NOT EXISTS dwh")
     client.command("DROP TABLE IF EXISTS dwh.by_hand")
     client.command(CLICKHOUSE_TABLE)
+    insert(client, batches)
+    return tuple(client.query(SUMS.format(table="dwh.by_hand")).result_rows[0])
+
+
+def insert(client: Client, batches: Iterable[pa.RecordBatch]) -> None:
     for batch in batches:
         client.raw_insert("dwh.by_hand", insert_block=memoryview(ipc(batch)), fmt="ArrowStream")
+
+
+def ranges_into_clickhouse(kind: str, source: str, directory: str, table: str) -> tuple[object, ...]:
+    """Two ranges at a time; a failure of either is raised by `result`."""
+    import clickhouse_connect
+
+    client = clickhouse_connect.get_client(interface="chdb", path=directory)
+    client.command("CREATE DATABASE IF NOT EXISTS dwh")
+    client.command("DROP TABLE IF EXISTS dwh.by_hand")
+    client.command(CLICKHOUSE_TABLE)
+    middle = middle_of(kind, source, table)
+
+    def pump(where: str) -> None:
+        own = clickhouse_connect.get_client(interface="chdb", path=directory)
+        insert(own, read_ahead(READERS[kind](source, table, where)))
+
+    with ThreadPoolExecutor(2) as threads:
+        for pumped in [threads.submit(pump, f"WHERE id {side} {middle}") for side in ("<", ">=")]:
+            pumped.result()
     return tuple(client.query(SUMS.format(table="dwh.by_hand")).result_rows[0])
+
+
+def middle_of(kind: str, source: str, table: str) -> int:
+    import adbc_driver_postgresql.dbapi as of_postgres
+    import adbc_driver_sqlite.dbapi as of_sqlite
+
+    connect = {"sqlite": of_sqlite.connect, "postgres": of_postgres.connect}[kind]
+    with connect(source) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT min(id), max(id) FROM {table}")
+        first, last = cursor.fetchone() or (0, 0)
+        return (int(first) + int(last)) // 2 + 1
 
 
 def into_duckdb(batches: Iterator[pa.RecordBatch], path: str) -> tuple[object, ...]:
@@ -135,7 +175,10 @@ def ipc(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def main(kind: str, source: str, sink: str, target: str, table: str = "source") -> None:
+def main(kind: str, source: str, sink: str, target: str, table: str = "source", ranges: str = "") -> None:
+    if ranges:
+        print(*ranges_into_clickhouse(kind, source, target, table))
+        return
     writer = {"clickhouse": into_clickhouse, "duckdb": into_duckdb}[sink]
     print(*writer(read_ahead(READERS[kind](source, table)), target))
 

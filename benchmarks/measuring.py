@@ -101,4 +101,7 @@ def show(title: str, table: Sequence[Row]) -> None:
     for row in table:
         rate = f"{row['rows_per_second']:,}" if row["rows_per_second"] else "-"
         note = "" if row.get("sum_is_exact", True) else "  sum differs: decimals went through a double"
-        print(f"  {row['what']:34} {row['median_seconds']:>9} {row['ratio']:>7} {row['cpu_seconds']:>8} {rate:>12} {row['peak_mib']:>9}{note}")
+        numbers = (
+            f"{row['median_seconds']:>9} {row['ratio']:>7} {row['cpu_seconds']:>8} {rate:>12} {row['peak_mib']:>9}"
+        )
+        print(f"  {row['what']:34} {numbers}{note}", flush=True)

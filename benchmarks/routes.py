@@ -14,7 +14,7 @@ import sources
 from measuring import Candidate, Row, in_turn, rows_of
 
 HERE: Final = Path(__file__).resolve().parent
-DATA: Final = HERE / "data"
+DATA: Final = Path(os.environ.get("DPONE_BENCH_DATA", HERE / "data")).absolute()
 BIN: Final = Path(sys.executable).parent
 POSTGRES_URI: Final = os.environ.get("DPONE_TEST_POSTGRES_URI", "postgresql://postgres@127.0.0.1:5432/postgres")
 SOURCES: Final = ("parquet", "sqlite", "postgres")
@@ -40,6 +40,7 @@ sink:
   options:
     {design}load_governance: {governance}
 """
+_TWO_RANGES: Final = "partitioning: {column: id, num_partitions: 2, workers: 2}"
 _QUALITY: Final = """quality:
   gates:
     - {type: row_count_reconciliation}
@@ -49,6 +50,8 @@ _QUALITY: Final = """quality:
     mode: required
     checks: {row_count: true, null_counts: all_columns}
 """
+_NOT_STAGED: Final = "    capture: {staged: false}\n"
+"""A transfer that is resumed may have published its staging already, so the manifest may not require that side."""
 _SOURCE: Final = {
     "parquet": "type: files\n  options: {{path: {place}, format: parquet}}",
     "sqlite": "type: sqlite\n  connection_ref: origin\n  table: {{name: source}}",
@@ -58,15 +61,19 @@ _SOURCE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
+    """`is_split`: two key ranges side by side, by hand and by dpone."""
+
     source: str
     sink: str
     rows: int
+    is_split: bool = False
 
     @property
     def title(self) -> str:
         shown = {"clickhouse": "embedded ClickHouse", "duckdb": "DuckDB"}[self.sink]
         named = {"postgres": "PostgreSQL", "sqlite": "SQLite", "parquet": "Parquet"}[self.source]
-        return f"{named} -> {shown}, {self.rows:,} rows x 12 columns"
+        ranges = ", two ranges side by side" if self.is_split else ""
+        return f"{named} -> {shown}, {self.rows:,} rows x 12 columns{ranges}"
 
     @property
     def place(self) -> str:
@@ -100,19 +107,25 @@ def prepare(route: Route) -> None:
 def by_hand(route: Route) -> Candidate:
     target = DATA / f"by_hand.{route.sink}"
     script = [sys.executable, str(HERE / "by_hand.py"), route.source, route.place, route.sink, str(target)]
-    return Candidate(name=BY_HAND, command=lambda: [*script, route.table], reset=lambda: remove(target))
+    ranges = ["ranges"] if route.is_split else []
+    return Candidate(name=BY_HAND, command=lambda: [*script, route.table, *ranges], reset=lambda: remove(target))
 
 
-def governed(route: Route, *, name: str = GOVERNED, audit: bool = True, quality: bool = True) -> Candidate:
+def governed(
+    route: Route, *, name: str = GOVERNED, audit: bool = True, quality: bool = True, split: str = _TWO_RANGES
+) -> Candidate:
+    """`split` is what a route that is split writes under source.options."""
     target = DATA / f"governed.{route.sink}"
-    manifest = DATA / f"{route.source}_{route.sink}_{route.rows}_{audit}_{quality}.yaml"
+    manifest = DATA / f"{route.source}_{route.sink}_{route.rows}_{route.is_split}_{audit}_{quality}.yaml"
     text = _MANIFEST.format(
-        source=_SOURCE[route.source].format(place=route.place, table=route.table),
+        source=_SOURCE[route.source].format(place=route.place, table=route.table)
+        + (f"\n  options: {{{split}}}" if route.is_split else ""),
         sink=route.sink,
         design="physical_design: {order_by: [id]}\n    " if route.sink == "clickhouse" else "",
         governance="{audit: {state_schema: ops}}" if audit else "{enabled: false}",
     )
-    manifest.write_text(text + (_QUALITY if quality else ""))
+    measured = _QUALITY + (_NOT_STAGED if route.is_split else "")
+    manifest.write_text(text + (measured if quality else ""))
     scheme = {"clickhouse": "chdb", "duckdb": "duckdb"}[route.sink]
     environment = [("DPONE_CONN_WAREHOUSE", f"{scheme}:///{target}"), ("DPONE_EVIDENCE_DIR", str(DATA / "evidence"))]
     if route.source != "parquet":
