@@ -125,10 +125,8 @@ def _judge_step(seen: StepObservation) -> StepVerdict:
 
 
 def _judge_task(seen: TaskObservation) -> StepVerdict:
-    code: str | None = None
-    if seen.task_state is None:
-        code = TASK_STATE_UNKNOWN
-    elif seen.task_state != "success":
-        code = seen.operator_problem or TASK_NOT_SUCCESSFUL
+    code: str | None = seen.operator_problem or TASK_NOT_SUCCESSFUL
+    if seen.task_state in (None, "success"):
+        code = None if seen.task_state else TASK_STATE_UNKNOWN
     reason = "the task did not succeed" if code else ""
     return StepVerdict(step_id=seen.task, code=code, reason=reason, task_state=seen.task_state, receipt=None)

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_airflow.outcome import StepContract
+from dpone_core.contracts.receipt_verification import ReceiptExpectation, ReceiptProblem, examine
+from dpone_core.contracts.step_receipt import RECEIPT_INVALID, StepReceipt
 from dpone_core.errors import ErrorCode
 from dpone_core.model.vocabulary import StepKind
 
@@ -50,6 +52,30 @@ def fan_out_of(receipt: StepReceipt | None) -> FanOut | None:
     if receipt.exit_code != 0 or receipt.transfer_plan is None or receipt.partitions is None:
         return None
     return FanOut(transfer_plan=receipt.transfer_plan, partitions=receipt.partitions)
+
+
+def listed(plan_receipt: object, expectation: ReceiptExpectation, limit: int) -> FanOut | ReceiptProblem:
+    """What the plan's own receipt (untrusted) says is to be mapped, or why nothing is; `limit` is Airflow's."""
+    examined = examine(plan_receipt, expectation)
+    if examined.problems:
+        return examined.problems[0]
+    planned = fan_out_of(examined.receipt)
+    if planned is None:
+        return ReceiptProblem(code=RECEIPT_INVALID, message="the receipt is not that of a plan")
+    if planned.partitions > limit:
+        message = f"the plan has {planned.partitions} partitions, core.max_map_length is {limit}"
+        return ReceiptProblem(code=MAPPING_TOO_LONG, message=message)
+    return planned
+
+
+def expectation_of(
+    step: StepContract, item: object, *, dag_id: str, dag_run_id: str, map_index: int
+) -> ReceiptExpectation | None:
+    """What the receipt of a mapped task must say, its item's plan included; None for an item that is not its own."""
+    plan = plan_of_item(item, map_index)
+    if plan is None:
+        return None
+    return step.expectation(dag_id=dag_id, dag_run_id=dag_run_id, map_index=map_index, transfer_plan=plan)
 
 
 def plan_of_item(item: object, map_index: int) -> str | None:

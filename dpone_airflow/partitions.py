@@ -11,11 +11,9 @@ from typing import Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
-from dpone_airflow.mapping import MAPPING_TOO_LONG, fan_out_of
+from dpone_airflow.mapping import listed
 from dpone_airflow.outcome import STEP_END_KEY, StepContract
-from dpone_core.contracts.receipt_verification import examine
-from dpone_core.contracts.step_receipt import RECEIPT_INVALID
-from dpone_core.errors import ErrorCode
+from dpone_core.contracts.receipt_verification import ReceiptProblem
 
 _AIRFLOW_MAPS = 1024
 
@@ -41,19 +39,10 @@ class DponePartitionsOperator(BaseOperator):
     def execute(self, context: Any) -> list[dict[str, object]]:
         ti = context["ti"]
         expectation = self.plan.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=-1)
-        examined = examine(ti.xcom_pull(task_ids=self.plan_task_id, map_indexes=-1), expectation)
-        if examined.problems:
-            raise self._refused(ti, examined.problems[0].code, examined.problems[0].message)
-        planned = fan_out_of(examined.receipt)
-        if planned is None:
-            raise self._refused(ti, RECEIPT_INVALID, "the receipt names no plan")
         limit = conf.getint("core", "max_map_length", fallback=_AIRFLOW_MAPS)
-        if planned.partitions > limit:
-            message = f"the plan has {planned.partitions} partitions, core.max_map_length is {limit}"
-            raise self._refused(ti, MAPPING_TOO_LONG, message)
-        self.log.info("plan %s: %d partitions, of them one for NULL keys", planned.transfer_plan, planned.partitions)
-        return planned.items()
-
-    def _refused(self, ti: Any, code: ErrorCode, message: str) -> AirflowFailException:
-        ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": code})
-        return AirflowFailException(f"{code}: dpone partitions: {message}")
+        found = listed(ti.xcom_pull(task_ids=self.plan_task_id, map_indexes=-1), expectation, limit)
+        if isinstance(found, ReceiptProblem):
+            ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": found.code})
+            raise AirflowFailException(f"{found.code}: dpone partitions: {found.message}")
+        self.log.info("plan %s: %d partitions, one of them for NULL keys", found.transfer_plan, found.partitions)
+        return found.items()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.airflow.airflow_environment import AirflowEnvironment
 from tests.spec.builders import Project
-from tests.spec.contracts.documents import run_spec_document
+from tests.spec.contracts.documents import fanned_out_steps, run_spec_document
 
 pytestmark = pytest.mark.airflow
 
@@ -27,8 +27,9 @@ FORMS = {
 
 def spec_files(folder: Path) -> None:
     folder.mkdir(parents=True)
-    for name in ("flights", "airports"):
-        text = json.dumps(run_spec_document()).replace("dpone_run_flights", f"dpone_run_{name}")
+    for name in ("flights", "airports", "ranges"):
+        whole = run_spec_document() if name != "ranges" else run_spec_document(steps=fanned_out_steps())
+        text = json.dumps(whole).replace("dpone_run_flights", f"dpone_run_{name}")
         document = {**json.loads(text), "process": name, "asset": f"x-dpone://dwh/raw/{name}", "platform": PLATFORM}
         (folder / f"{name}.run_spec.json").write_text(json.dumps(document), encoding="utf-8")
     (folder / "broken.run_spec.json").write_text("{", encoding="utf-8")
@@ -52,17 +53,33 @@ def parsed(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.Tem
 
 
 def test_a_dag_per_process_carries_its_steps_and_its_gate(parsed: dict[str, Any]) -> None:
-    assert set(parsed["dags"]) == {"flights", "airports", "warehouse"}
+    assert set(parsed["dags"]) == {"flights", "airports", "ranges", "warehouse"}
     assert list(parsed["dags"]["airports"]["groups"]) == ["dpone_airports"]
     assert "dpone_airports.outcome_gate" in parsed["dags"]["airports"]["tasks"]
 
 
 def test_one_dag_holds_a_group_with_its_own_gate_per_process(parsed: dict[str, Any]) -> None:
     tasks = parsed["dags"]["warehouse"]["tasks"]
-    assert set(parsed["dags"]["warehouse"]["groups"]) == {"airports", "flights"}
-    for name in ("airports", "flights"):
+    assert set(parsed["dags"]["warehouse"]["groups"]) == {"airports", "flights", "ranges"}
+    for name in ("airports", "flights", "ranges"):
         upstream = tasks[f"{name}.outcome_gate"]["upstream"]
         assert upstream and all(task.startswith(f"{name}.") for task in upstream)
+
+
+def test_a_process_of_mapped_partitions_needs_nothing_of_its_own(parsed: dict[str, Any]) -> None:
+    mapped = {
+        (dag_id, name)
+        for dag_id, dag in parsed["dags"].items()
+        for name, task in dag["tasks"].items()
+        if task["is_mapped"]
+    }
+    assert mapped == {("ranges", "dpone_ranges.transfer_partition"), ("warehouse", "ranges.transfer_partition")}
+    listing = parsed["dags"]["warehouse"]["tasks"]["ranges.partitions"]
+    assert listing["upstream"] == ["ranges.transfer_plan"]
+
+
+def test_no_serialised_dag_depends_on_where_an_object_lay_in_memory(parsed: dict[str, Any]) -> None:
+    assert not [name for name, dag in parsed["dags"].items() if " at 0x" in dag["serialized"]]
 
 
 def test_schedule_tags_and_one_run_at_a_time_survive_serialisation(parsed: dict[str, Any]) -> None:

@@ -98,7 +98,7 @@ def task_described(task: Any) -> dict[str, Any]:
     timeout = task.execution_timeout
     return {
         "type": task.task_type,
-        "is_mapped": bool(getattr(task, "is_mapped", False)),
+        "is_mapped": hasattr(task, "expand_input"),
         "at_once": task.max_active_tis_per_dagrun,
         "index_title": getattr(task, "map_index_template", None),
         "upstream": sorted(task.upstream_task_ids),

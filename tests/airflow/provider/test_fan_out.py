@@ -20,9 +20,10 @@ from dpone_airflow.judgment import (
     expected_indexes,
     judge,
 )
-from dpone_airflow.mapping import FanOut, fan_out_of, plan_of_item
+from dpone_airflow.mapping import FanOut, expectation_of, fan_out_of, listed, plan_of_item
 from dpone_airflow.outcome import RetryDecision, StepContract, StepEnd, decide_retry, step_contract
 from dpone_airflow.verdict import Verdict
+from dpone_core.contracts.receipt_verification import ReceiptProblem
 from dpone_core.contracts.run_spec import parse_run_spec
 from dpone_core.contracts.step_receipt import EvidenceReference, StepCounters, StepReceipt, seal
 from dpone_core.model.vocabulary import RetryClassification, StepKind, StepStatus, TargetState
@@ -242,6 +243,34 @@ def test_one_item_for_each_partition_and_its_index_is_the_task_s() -> None:
 )
 def test_an_item_of_another_index_or_form_is_nobody_s(item: object) -> None:
     assert plan_of_item(item, 2) is None
+
+
+def test_a_mapped_task_expects_the_receipt_of_its_index_and_of_the_plan_its_item_names() -> None:
+    run: dict[str, Any] = {"dag_id": "flights", "dag_run_id": RUN, "map_index": 2}
+    found = expectation_of(PARTITION, PLANNED.item(2), **run)
+    assert found is not None and (found.map_index, found.transfer_plan) == (2, SHA_D)
+    assert expectation_of(PARTITION, PLANNED.item(1), **run) is None
+
+
+@pytest.mark.parametrize(
+    ("received", "code"),
+    [
+        (None, "DPONE_RECEIPT_REQUIRED"),
+        (own(PLAN, dag_run_id="yesterday").wire(), "DPONE_RECEIPT_MISMATCH"),
+        (own(PLAN, map_index=0).wire(), "DPONE_RECEIPT_MISMATCH"),
+        (own(PLAN, failed(**NO_TARGET)).wire(), "DPONE_RECEIPT_NOT_SUCCEEDED"),
+        (own(LOAD).wire(), "DPONE_RECEIPT_MISMATCH"),
+        ({"partitions": 3}, "DPONE_RECEIPT_INVALID"),
+        (own(PLAN, partitions=4).wire(), "DPONE_AIRFLOW_MAPPING_TOO_LONG"),
+    ],
+)
+def test_nothing_is_mapped_without_the_plan_s_own_receipt_or_beyond_what_airflow_maps(
+    received: object, code: str
+) -> None:
+    expectation = PLAN.expectation(dag_id="flights", dag_run_id=RUN, map_index=-1)
+    assert listed(own(PLAN).wire(), expectation, 3) == PLANNED
+    found = listed(received, expectation, 3)
+    assert isinstance(found, ReceiptProblem) and found.code == code
 
 
 def test_an_item_without_a_map_index_is_nobody_s() -> None:
