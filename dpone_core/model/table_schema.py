@@ -33,7 +33,7 @@ class ColumnKind(StrEnum):
 class ColumnType:
     """`precision`/`scale` belong to decimals (digits), `fraction` to times and timestamps (0..9 decimal digits).
 
-    `timestamp` is a naive wall-clock value, `timestamp_tz` an instant in UTC. `native` names the engine's own type
+    A decimal has both, or an engine would fill in what is missing in its own way (ValueError, E13). `timestamp` is a naive wall-clock value, `timestamp_tz` an instant in UTC. `native` names the engine's own type
     for messages; an `unsupported` column is refused before any row is read.
     """
 
@@ -42,6 +42,10 @@ class ColumnType:
     scale: int | None = None
     fraction: int | None = None
     native: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind is ColumnKind.DECIMAL and (self.precision is None or self.scale is None):
+            raise ValueError("a decimal has a precision and a scale")
 
     def __str__(self) -> str:
         if self.kind is ColumnKind.DECIMAL:
