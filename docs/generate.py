@@ -294,7 +294,8 @@ def types_page() -> str:
         "# Types",
         "",
         "How the types of an engine are read as dpone's, and what of dpone's types its sink stores so. A value without",
-        "an exact form stops the load; the message names its column.",
+        "an exact form stops the load; the message names its column. What may be declared is converted and counted",
+        "instead, if the manifest says so: see [Special values](../how-to/special-values.md).",
         "",
     ]
     for connector in sorted(ConnectorType):
@@ -302,8 +303,8 @@ def types_page() -> str:
         if importlib.util.find_spec(name) is None:
             continue
         rows = importlib.import_module(name).TYPES
-        header = ("engine", "dpone", "read", "written", "refused")
-        cells = [(row.engine, row.dpone, row.read, row.written, row.refused) for row in rows]
+        header = ("engine", "dpone", "read", "written", "refused", "may be declared")
+        cells = [(row.engine, row.dpone, row.read, row.written, row.refused, row.declared) for row in rows]
         shown = [i for i in range(len(header)) if any(line[i] for line in cells)]
         lines += [f"## `{connector.value}`", ""]
         lines += [*table([header[i] for i in shown], [[line[i] or "-" for i in shown] for line in cells]), ""]

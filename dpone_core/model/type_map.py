@@ -10,7 +10,8 @@ class TypeMapping:
     """`engine` names the engine's types, `dpone` ours (as ColumnType prints them, `p`, `s`, `f` for digits).
 
     `read` says how a value travels, `written` which of ours a sink stores so (empty = none, or no sink); `refused`
-    which values or columns are refused, empty = none.
+    which values or columns are refused, empty = none. `declared` lists the special values that a rule may convert, by
+    the manifest's words.
     """
 
     engine: str
@@ -18,3 +19,4 @@ class TypeMapping:
     read: str
     written: str = ""
     refused: str = ""
+    declared: str = ""

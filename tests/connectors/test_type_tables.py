@@ -16,12 +16,21 @@ from dpone_core.connectors.clickhouse.type_map import TYPES as CLICKHOUSE
 from dpone_core.connectors.clickhouse.types import COMMENTS
 from dpone_core.connectors.clickhouse.types import type_text as clickhouse_text
 from dpone_core.connectors.duckdb import source_types as duckdb
+from dpone_core.connectors.duckdb.descriptor import DESCRIPTOR as DUCKDB_TRAITS
+from dpone_core.connectors.duckdb.special_values import SPECIAL_VALUES as DUCKDB_SPECIAL
 from dpone_core.connectors.duckdb.type_map import TYPES as DUCKDB
 from dpone_core.connectors.duckdb.types import type_text as duckdb_text
 from dpone_core.connectors.files.type_map import TYPES as FILES
+from dpone_core.connectors.mysql.descriptor import DESCRIPTOR as MYSQL_TRAITS
+from dpone_core.connectors.mysql.special_values import SPECIAL_VALUES as MYSQL_SPECIAL
+from dpone_core.connectors.mysql.type_map import TYPES as MYSQL
+from dpone_core.connectors.postgres.descriptor import DESCRIPTOR as POSTGRES_TRAITS
+from dpone_core.connectors.postgres.special_values import SPECIAL_VALUES as POSTGRES_SPECIAL
+from dpone_core.connectors.postgres.type_map import TYPES as POSTGRES
 from dpone_core.connectors.sqlite.type_map import TYPES as SQLITE
 from dpone_core.connectors.sqlite.types import declared_type as sqlite_type
 from dpone_core.model.file_reading import declared_type
+from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 from dpone_core.model.type_map import TypeMapping
 
@@ -111,3 +120,26 @@ def test_every_kind_a_sink_writes_stands_in_a_written_cell() -> None:
             column = Column(name="c", type=ColumnType(kind=kind, precision=18, scale=4, fraction=6), nullable=False)
             if kind is not ColumnKind.UNSUPPORTED:
                 assert text_of(column) and kind.value in written, kind
+
+
+CONVERTED = {
+    "duckdb": (DUCKDB, DUCKDB_SPECIAL, DUCKDB_TRAITS),
+    "mysql": (MYSQL, MYSQL_SPECIAL, MYSQL_TRAITS),
+    "postgres": (POSTGRES, POSTGRES_SPECIAL, POSTGRES_TRAITS),
+}
+
+
+@pytest.mark.parametrize("engine", CONVERTED)
+def test_a_row_lists_the_special_values_that_its_engine_converts(engine: str) -> None:
+    rows, dialect, descriptor = CONVERTED[engine]
+    listed = set()
+    for row in rows:
+        kind = row.dpone.partition("(")[0].partition(" ")[0]
+        if kind not in set(ColumnKind):
+            continue
+        digits = {"precision": 9, "scale": 2} if kind == ColumnKind.DECIMAL else {}
+        column = Column(name="v", type=ColumnType(kind=ColumnKind(kind), native="DATE", **digits))
+        known = [value for value in SpecialValue if dialect.condition(column, value) is not None]
+        assert row.declared == ", ".join(known), row.engine
+        listed.update(known)
+    assert descriptor.source is not None and listed == set(descriptor.source.special_values)

@@ -12,6 +12,7 @@ from dpone_core.model.connector import (
     SinkTraits,
     SourceTraits,
 )
+from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 MEMORY_LIMIT_BYTES: Final = 2 * 1024**3
@@ -28,6 +29,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         statements=True,
         incremental=True,
         key_ranges=True,
+        special_values=(SpecialValue.INFINITY, SpecialValue.NEGATIVE_INFINITY, SpecialValue.NAN),
         engine=EngineScope.FILE,
     ),
     sink=SinkTraits(

@@ -8,6 +8,8 @@ from dpone_core.model.type_map import TypeMapping
 
 _AS_IS: Final = "as it is"
 _ENDLESS: Final = "infinity and -infinity"
+_ENDS: Final = "infinity, -infinity"
+_FLOATS: Final = "infinity, -infinity, nan"
 
 TYPES: Final = (
     TypeMapping(engine="BOOLEAN", dpone="boolean", read=_AS_IS, written="boolean"),
@@ -22,8 +24,8 @@ TYPES: Final = (
     TypeMapping(
         engine="HUGEINT, UHUGEINT", dpone="decimal(38,0)", read="CAST AS DECIMAL(38,0)", refused="more than 38 digits"
     ),
-    TypeMapping(engine="FLOAT", dpone="float32", read=_AS_IS, written="float32"),
-    TypeMapping(engine="DOUBLE", dpone="float64", read=_AS_IS, written="float64"),
+    TypeMapping(engine="FLOAT", dpone="float32", read=_AS_IS, written="float32", declared=_FLOATS),
+    TypeMapping(engine="DOUBLE", dpone="float64", read=_AS_IS, written="float64", declared=_FLOATS),
     TypeMapping(
         engine="DECIMAL(p,s)",
         dpone="decimal(p,s)",
@@ -35,18 +37,47 @@ TYPES: Final = (
     TypeMapping(engine="ENUM, JSON", dpone="string", read="by its text"),
     TypeMapping(engine="BLOB", dpone="binary", read=_AS_IS, written="binary"),
     TypeMapping(engine="UUID", dpone="uuid", read="as 16 bytes in the order of its text", written="uuid"),
-    TypeMapping(engine="DATE", dpone="date", read=_AS_IS, written="date", refused=_ENDLESS),
+    TypeMapping(engine="DATE", dpone="date", read=_AS_IS, written="date", refused=_ENDLESS, declared=_ENDS),
     TypeMapping(engine="TIME", dpone="time(6)", read=_AS_IS, written="time up to microseconds", refused="24:00:00"),
-    TypeMapping(engine="TIMESTAMP_S", dpone="timestamp(0)", read=_AS_IS, written="timestamp(0)", refused=_ENDLESS),
-    TypeMapping(engine="TIMESTAMP_MS", dpone="timestamp(3)", read=_AS_IS, written="timestamp(1..3)", refused=_ENDLESS),
-    TypeMapping(engine="TIMESTAMP", dpone="timestamp(6)", read=_AS_IS, written="timestamp(4..6)", refused=_ENDLESS),
-    TypeMapping(engine="TIMESTAMP_NS", dpone="timestamp(9)", read=_AS_IS, written="timestamp(7..9)", refused=_ENDLESS),
+    TypeMapping(
+        engine="TIMESTAMP_S",
+        dpone="timestamp(0)",
+        read=_AS_IS,
+        written="timestamp(0)",
+        refused=_ENDLESS,
+        declared=_ENDS,
+    ),
+    TypeMapping(
+        engine="TIMESTAMP_MS",
+        dpone="timestamp(3)",
+        read=_AS_IS,
+        written="timestamp(1..3)",
+        refused=_ENDLESS,
+        declared=_ENDS,
+    ),
+    TypeMapping(
+        engine="TIMESTAMP",
+        dpone="timestamp(6)",
+        read=_AS_IS,
+        written="timestamp(4..6)",
+        refused=_ENDLESS,
+        declared=_ENDS,
+    ),
+    TypeMapping(
+        engine="TIMESTAMP_NS",
+        dpone="timestamp(9)",
+        read=_AS_IS,
+        written="timestamp(7..9)",
+        refused=_ENDLESS,
+        declared=_ENDS,
+    ),
     TypeMapping(
         engine="TIMESTAMP WITH TIME ZONE",
         dpone="timestamp_tz(6)",
         read="as an instant in UTC",
         written="timestamp_tz up to microseconds",
         refused=_ENDLESS,
+        declared=_ENDS,
     ),
     TypeMapping(
         engine="INTERVAL, BIT, BIGNUM, TIME WITH TIME ZONE, lists, arrays, STRUCT, MAP, UNION and all others",

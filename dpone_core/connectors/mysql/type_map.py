@@ -6,6 +6,7 @@ from typing import Final
 
 from dpone_core.model.type_map import TypeMapping
 
+_DATES: Final = "zero_date, partial_date"
 _TEXT: Final = "as text, parsed exactly by Arrow"
 
 TYPES: Final = (
@@ -23,9 +24,17 @@ TYPES: Final = (
     TypeMapping(engine="ENUM, SET, JSON, INET4, INET6", dpone="string", read="as text"),
     TypeMapping(engine="BINARY, VARBINARY, TINYBLOB .. LONGBLOB", dpone="binary", read="as it is"),
     TypeMapping(engine="UUID (MariaDB)", dpone="uuid", read="as 16 bytes; string in a query"),
-    TypeMapping(engine="DATE", dpone="date", read=_TEXT, refused="zero and partial dates"),
-    TypeMapping(engine="DATETIME(f)", dpone="timestamp(f)", read=_TEXT, refused="zero and partial dates"),
-    TypeMapping(engine="TIMESTAMP(f)", dpone="timestamp_tz(f)", read=_TEXT + "; session in UTC", refused="zero dates"),
+    TypeMapping(engine="DATE", dpone="date", read=_TEXT, refused="zero and partial dates", declared=_DATES),
+    TypeMapping(
+        engine="DATETIME(f)", dpone="timestamp(f)", read=_TEXT, refused="zero and partial dates", declared=_DATES
+    ),
+    TypeMapping(
+        engine="TIMESTAMP(f)",
+        dpone="timestamp_tz(f)",
+        read=_TEXT + "; session in UTC",
+        refused="zero dates",
+        declared="zero_date",
+    ),
     TypeMapping(engine="TIME(f)", dpone="time(f)", read=_TEXT, refused="negative values and those of 24 hours or more"),
     TypeMapping(engine="GEOMETRY, POINT .. and all others", dpone="unsupported", read="", refused="the column"),
 )

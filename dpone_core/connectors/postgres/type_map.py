@@ -74,6 +74,7 @@ TYPES: Final = (
         read="exactly, as one scaled bigint",
         written="decimal",
         refused="the value NaN",
+        declared="nan",
     ),
     TypeMapping(
         engine="numeric(p,s), 19 to 76 digits",
@@ -81,6 +82,7 @@ TYPES: Final = (
         read="exactly, by its text",
         written="decimal; uint64 as numeric(20, 0)",
         refused="the value NaN",
+        declared="nan",
     ),
     TypeMapping(
         engine="numeric without precision, or more than 76 digits",
@@ -89,8 +91,20 @@ TYPES: Final = (
         written="",
         refused="as a column: cast it to numeric(p, s), or to text",
     ),
-    TypeMapping(engine="real", dpone="float32", read="as it is, NaN and infinities too", written="float32"),
-    TypeMapping(engine="double precision", dpone="float64", read="as it is, NaN and infinities too", written="float64"),
+    TypeMapping(
+        engine="real",
+        dpone="float32",
+        read="as it is, NaN and infinities too",
+        written="float32",
+        declared="infinity, -infinity, nan",
+    ),
+    TypeMapping(
+        engine="double precision",
+        dpone="float64",
+        read="as it is, NaN and infinities too",
+        written="float64",
+        declared="infinity, -infinity, nan",
+    ),
     TypeMapping(
         engine="text, varchar",
         dpone="string",
@@ -120,6 +134,7 @@ TYPES: Final = (
         dpone="date",
         read="as it is",
         written="date",
+        declared="infinity, -infinity",
         refused="infinity and -infinity; when written: dates before 4714 BC or after 5874897",
     ),
     TypeMapping(engine="time(f)", dpone="time(f)", read="as it is", written="time up to microseconds", refused="24:00"),
@@ -129,6 +144,7 @@ TYPES: Final = (
         read="as it is",
         written="timestamp up to microseconds",
         refused="infinity and -infinity, years after 294246",
+        declared="infinity, -infinity",
     ),
     TypeMapping(
         engine="timestamptz(f)",
@@ -136,6 +152,7 @@ TYPES: Final = (
         read="as an instant in UTC",
         written="timestamp_tz up to microseconds",
         refused="infinity and -infinity, years after 294246",
+        declared="infinity, -infinity",
     ),
     TypeMapping(engine="uuid", dpone="uuid", read="as it is", written="uuid"),
     TypeMapping(
