@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpone_core.contracts.step_receipt import StepReceipt
@@ -30,6 +30,14 @@ from dpone_core.wiring import checking
 from dpone_core.wiring.bundles import PackReference, agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.evidence_lookup import FoundEvidence, evidence_at, newest_evidence
+from dpone_core.wiring.fan_out import (
+    FanOutProcess,
+    TransferExecution,
+    range_item,
+    require_fan_out,
+    require_shared_sink,
+    required_plan,
+)
 from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections
 from dpone_core.wiring.operations import Operation
 from dpone_core.wiring.planned import PlannedProcess, plan_process
@@ -46,7 +54,11 @@ from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Everything a run may be told besides the manifest. None falls back to the environment (Facts 7.2)."""
+    """Everything a run may be told besides the manifest. None falls back to the environment (Facts 7.2).
+
+    `partitions`: `inline` reads what it loads; `staged` publishes what other processes staged under the transfer plan
+    of `arguments`, and reads no rows.
+    """
 
     selector: str | None = None
     arguments: RunArguments = field(default_factory=RunArguments)
@@ -55,6 +67,7 @@ class RunOptions:
     keep_going: bool = False
     pack: PackReference | None = None
     single_process: bool = False
+    partitions: str = "inline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +129,8 @@ def run(
     retry_backoff_seconds: float = 0.0,
     separate_hooks: str = "inline",
     keep_going: bool = False,
+    partitions: str = "inline",
+    transfer_plan: str | None = None,
     project_dir: str | Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> RunReport | RunSetReport:
@@ -131,10 +146,12 @@ def run(
             execution_date=execution_date,
             interval_start=interval_start,
             interval_end=interval_end,
+            transfer_plan=transfer_plan,
         ),
         retry=RetryPolicy(retry_attempts=retry_attempts, backoff_seconds=retry_backoff_seconds),
         separate_hooks=separate_hooks,
         keep_going=keep_going,
+        partitions=partitions,
     )
     execution = execute_run(Path(path), options, environment=environment, project_dir=project_dir)
     if execution.error is not None:
@@ -260,6 +277,76 @@ def _only_hash(hooks: tuple[HookDefinition, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferOptions:
+    """One process whose key ranges are planned, staged and loaded by processes of their own; identity as for a run."""
+
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+    separate_hooks: str = "inline"
+    pack: PackReference | None = None
+
+
+def plan_transfer(
+    path: Path,
+    options: TransferOptions,
+    *,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> TransferExecution:
+    """Plans the key ranges of one run id, or finds the plan that stands. Reads no rows, mutates no target.
+
+    Raises ETLConfigurationError for a refusal; what fails after sessions were opened is in the result.
+    """
+    return _fan_out_process(path, options, environment, project_dir, ports, verifies_hooks=True).plan()
+
+
+def load_partition(
+    path: Path,
+    options: TransferOptions,
+    *,
+    partition: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> TransferExecution:
+    """Stages one range of a stored plan, unless it is staged or committed already. Mutates no target.
+
+    `partition` and the transfer plan of `options.arguments`, or DPONE_AIRFLOW_MAPPING_ITEM, say which. Raises
+    ETLConfigurationError for a refusal; what fails after sessions were opened is in the result.
+    """
+    process = _fan_out_process(path, options, environment, project_dir, ports, verifies_hooks=False)
+    return process.load(range_item(process.invocation, partition))
+
+
+def _fan_out_process(
+    path: Path,
+    options: TransferOptions,
+    environment: Mapping[str, str] | None,
+    project_dir: str | Path | None,
+    ports: RunProcessPorts | None,
+    *,
+    verifies_hooks: bool,
+) -> FanOutProcess:
+    """Who stages a range leaves the hooks to the plan it works on."""
+    variables = environment_snapshot(environment)
+    ports = ports or RunProcessPorts()
+    invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
+    root = project_root(project_dir, variables)
+    manifest = load_manifest(located(path, root), project_root=root)
+    planned = plan_process(only_process(manifest, options.selector))
+    fingerprint = None if options.pack is None else agreed_pack(options.pack, manifest).pack_fingerprint
+    receipts: Mapping[str, StepReceipt] | None = {}
+    if verifies_hooks:
+        receipts = _hook_receipts(planned, options.separate_hooks, invocation, fingerprint, variables)
+    require_fan_out(planned, options.separate_hooks if verifies_hooks else "receipts")
+    resolver = _resolver(manifest, variables, ports.redactor)
+    prepared = prepare_process(planned, resolver, receipts, invocation, evidence_root(variables))
+    require_shared_sink(prepared)
+    return FanOutProcess(prepared=prepared, invocation=invocation, environment=_surroundings(ports, variables))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOptions:
     """Which process an operator works on; identity as for a run."""
 
@@ -321,6 +408,8 @@ def prepare_run(
 ) -> list[PreparedProcess]:
     """Refuses whatever can be refused, for all processes, before the first one runs."""
     configs = manifest.select(options.selector)
+    if options.partitions != "inline":
+        only_process(manifest, options.selector)
     if options.single_process and len(configs) > 1:
         raise ETLConfigurationError(
             f"the manifest has {len(configs)} processes and a receipt is of one",
@@ -332,26 +421,35 @@ def prepare_run(
         fingerprint = agreed_pack(options.pack, manifest).pack_fingerprint
     planned = [plan_process(config) for config in configs]
     resolver = _resolver(manifest, variables, redactor)
-    return [
+    prepared = [
         prepare_process(
             process,
             resolver,
-            _hook_receipts(process, options, invocation, fingerprint, variables),
+            _hook_receipts(process, options.separate_hooks, invocation, fingerprint, variables),
             invocation,
             evidence_root(variables),
         )
         for process in planned
     ]
+    if options.partitions == "inline":
+        return prepared
+    return [_publishing(process, options, invocation) for process in prepared]
+
+
+def _publishing(prepared: PreparedProcess, options: RunOptions, invocation: RunInvocation) -> PreparedProcess:
+    require_fan_out(prepared.planned, options.separate_hooks)
+    require_shared_sink(prepared)
+    return replace(prepared, transfer_plan=required_plan(invocation))
 
 
 def _hook_receipts(
     process: PlannedProcess,
-    options: RunOptions,
+    separate_hooks: str,
     invocation: RunInvocation,
     pack_fingerprint: str | None,
     variables: Mapping[str, str],
 ) -> Mapping[str, StepReceipt] | None:
-    if options.separate_hooks == "inline":
+    if separate_hooks == "inline":
         return None
     return verified_hook_receipts(process, invocation, pack_fingerprint, variables)
 

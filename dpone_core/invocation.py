@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.identity import MAX_RUN_ID_CHARACTERS, RunId
 
 _ABSENT: Final = frozenset({"", "none", "null"})
@@ -50,6 +51,7 @@ class RunArguments:
     interval_start: str | None = None
     interval_end: str | None = None
     repair_authority_ref: str | None = None
+    transfer_plan: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,10 @@ class PartitionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInvocation:
-    """One identity for both entry points. Times are aware UTC. `generated_run_id` says the run id is ours."""
+    """One identity for both entry points. Times are aware UTC. `generated_run_id` says the run id is ours.
+
+    `transfer_plan` is the fingerprint of the plan whose ranges this process stages or publishes; others ignore it.
+    """
 
     run_id: RunId
     generated_run_id: bool
@@ -80,6 +85,7 @@ class RunInvocation:
     run_spec_fingerprint: str | None
     step_id: str | None
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    transfer_plan: str | None = None
 
     def as_identity(self) -> dict[str, object]:
         """The comparable projection of the identity matrix test; safe to print."""
@@ -138,6 +144,7 @@ def resolve_invocation(arguments: RunArguments, environment: Mapping[str, str], 
         run_spec_fingerprint=_present(environment.get("DPONE_RUN_SPEC_FINGERPRINT")),
         step_id=_present(environment.get("DPONE_STEP_ID")),
         token_values=_tokens(given_run_id or fresh_run_id, logical or start, start, end, partition),
+        transfer_plan=_transfer_plan(_first(arguments.transfer_plan, environment, "DPONE_TRANSFER_PLAN")),
     )
 
 
@@ -204,6 +211,14 @@ def _authority(reference: str | None) -> str | None:
             code="DPONE_REPAIR_AUTHORITY_REF_INVALID",
         )
     return reference
+
+
+def _transfer_plan(fingerprint: str | None) -> str | None:
+    if fingerprint is not None and not is_fingerprint(fingerprint):
+        raise InvocationInvalidError(
+            "a transfer plan is named by its fingerprint, sha256: and 64 digits", code="DPONE_TRANSFER_PLAN_INVALID"
+        )
+    return fingerprint
 
 
 def _partition(environment: Mapping[str, str]) -> PartitionContext | None:

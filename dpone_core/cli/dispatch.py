@@ -218,23 +218,44 @@ def _add_run(commands: _Commands) -> None:
     _add_identity(parser)
     parser.add_argument("--retry-attempts", type=int, default=0, metavar="N", help="repeats where a retry is safe")
     parser.add_argument("--retry-backoff-seconds", type=float, default=0.0, metavar="S")
+    _add_separate_hooks(parser)
+    parser.add_argument("--keep-going", action="store_true", help="go on with the next process after a failure")
+    parser.add_argument(
+        "--partitions",
+        choices=("inline", "staged"),
+        default="inline",
+        help="staged: publish the ranges that `dpone transfer load` staged, and read no rows",
+    )
+    _add_transfer_plan(parser)
+    _add_progress(parser)
+    parser.add_argument("--format", choices=("text", "json", "md"), default="text")
+    _add_pack(parser)
+    _add_receipt(parser)
+    _add_project(parser)
+
+
+def _add_separate_hooks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--separate-hooks",
         choices=("inline", "receipts"),
         default="inline",
         help="receipts: hooks with a task of their own are taken from DPONE_STEP_RECEIPTS, never run",
     )
-    parser.add_argument("--keep-going", action="store_true", help="go on with the next process after a failure")
+
+
+def _add_transfer_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--transfer-plan", metavar="SHA256", help="the plan whose ranges are meant (DPONE_TRANSFER_PLAN)"
+    )
+
+
+def _add_progress(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--progress",
         choices=("auto", "bar", "log", "none"),
         default="auto",
         help="auto: a bar on a terminal, lines elsewhere and where CI is set; all of it on stderr",
     )
-    parser.add_argument("--format", choices=("text", "json", "md"), default="text")
-    _add_pack(parser)
-    _add_receipt(parser)
-    _add_project(parser)
 
 
 def _add_hooks(commands: _Commands) -> None:
@@ -358,6 +379,20 @@ def _add_operations(commands: _Commands) -> None:
 def _add_transfer(commands: _Commands) -> None:
     transfer = _group(commands, "transfer", "Native transfers: ranges, checkpoints, guards.")
     actions = transfer.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    plan = _new(actions, "plan", "transfer_steps", "Plan the key ranges of a run, for processes that stage them.")
+    load = _new(actions, "load", "transfer_steps", "Stage one range of a plan; `dpone run` publishes what is staged.")
+    load.add_argument("--partition", type=int, metavar="N", help="index in the plan (DPONE_AIRFLOW_MAPPING_ITEM)")
+    _add_transfer_plan(load)
+    _add_separate_hooks(plan)
+    for parser, operation in ((plan, "plan"), (load, "load")):
+        parser.set_defaults(operation=operation)
+        parser.add_argument("manifest", metavar="PATH")
+        _add_identity(parser)
+        _add_progress(parser)
+        parser.add_argument("--format", choices=("text", "json"), default="text")
+        _add_pack(parser)
+        _add_receipt(parser)
+        _add_project(parser)
     show = _new(actions, "show", "transfer", "Show open runs, their ranges, and what the load marker says of a batch.")
     show.add_argument("--run-id", metavar="ID", help="this run only, whatever its state")
     settle = _new(actions, "reconcile", "transfer", "Say what became of a blocked batch; leaves an evidence record.")

@@ -48,6 +48,8 @@ def execute(context: CommandContext) -> int:
 def options_of(arguments: argparse.Namespace) -> RunOptions:
     if arguments.retry_attempts < 0 or arguments.retry_backoff_seconds < 0:
         raise UsageError("--retry-attempts and --retry-backoff-seconds cannot be negative")
+    if arguments.transfer_plan is not None and arguments.partitions == "inline":
+        raise UsageError("--transfer-plan belongs to --partitions staged")
     return RunOptions(
         selector=arguments.selector,
         arguments=run_arguments(arguments),
@@ -56,6 +58,7 @@ def options_of(arguments: argparse.Namespace) -> RunOptions:
         keep_going=arguments.keep_going,
         pack=pack_reference(arguments),
         single_process=arguments.receipt_path is not None,
+        partitions=arguments.partitions,
     )
 
 
@@ -67,6 +70,7 @@ def run_arguments(arguments: argparse.Namespace) -> RunArguments:
         interval_start=arguments.interval_start,
         interval_end=arguments.interval_end,
         repair_authority_ref=arguments.repair_authority_ref,
+        transfer_plan=getattr(arguments, "transfer_plan", None),
     )
 
 
@@ -125,6 +129,7 @@ def learn(facts: StepFacts, execution: RunExecution, pack_fingerprint: str | Non
         load_id=load.identity.load_id,
         policy_snapshot_id=planned.snapshot.policy_snapshot_id,
     )
+    facts.identity = replace(facts.identity, transfer_plan=load.transfer_plan, partitions=load.partitions)
     facts.outcome = load
     if outcome.evidence is not None:
         facts.evidence = EvidenceReference(path=outcome.evidence.path, sha256=outcome.evidence.sha256)

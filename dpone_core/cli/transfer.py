@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dpone_core.api import OperatorOptions, RunProcessPorts, operation_of
 from dpone_core.cli.dispatch import CommandContext
+from dpone_core.cli.output import shown_lines
 from dpone_core.invocation import RunArguments
 from dpone_core.native_transfer.reconcile import Found
 from dpone_core.wiring import transfers
@@ -26,7 +26,7 @@ def execute(context: CommandContext) -> int:
     if arguments.format == "json":
         context.console.document(document)
     else:
-        context.console.result("\n".join(_lines(document, 0)))
+        context.console.result("\n".join(shown_lines(document)))
     return 0
 
 
@@ -41,25 +41,3 @@ def _document(context: CommandContext, operation: Operation) -> dict[str, object
         arguments.reason,
         override_marker=arguments.override_marker,
     )
-
-
-def _lines(value: object, depth: int) -> Iterator[str]:
-    """One fact per line; what belongs to a run or a batch stands below it."""
-    pad = "  " * depth
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            nested = isinstance(item, Mapping | list) and len(item) > 0
-            yield f"{pad}{name}:" if nested else f"{pad}{name}: {_shown(item)}"
-            if nested:
-                yield from _lines(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            lines = list(_lines(item, depth + 1)) if isinstance(item, Mapping) else [f"{pad}  {_shown(item)}"]
-            yield f"{pad}- {lines[0].strip()}"
-            yield from lines[1:]
-
-
-def _shown(value: object) -> str:
-    if value is None or value in ({}, []):
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -54,11 +54,11 @@ def run_attempt(
             )
             _leased(context)
     except BaseException as caught:  # noqa: BLE001 - the outcome of every failure is stated here, none escapes
-        error = _interruption_behind(caught, environment, position)
+        error = interruption_behind(caught, environment, position)
     return AttemptResult(outcome=_outcome(request, environment, record, position, error, started_at), error=error)
 
 
-def _interruption_behind(caught: BaseException, environment: LoadEnvironment, position: LoadPosition) -> BaseException:
+def interruption_behind(caught: BaseException, environment: LoadEnvironment, position: LoadPosition) -> BaseException:
     """A driver that was interrupted reports a failure of its own; before the commit the signal is the cause."""
     engine_failed = isinstance(caught, ConnectorError) or not isinstance(caught, DponeError)
     if not engine_failed or position.target_state is not TargetState.NOT_MUTATED:
@@ -79,7 +79,7 @@ def _leased(context: LoadContext) -> None:
         with _renewed(context, lease):
             ETLProcessor(context=replace(context, lease=lease)).process()
     except BaseException as caught:
-        error = _interruption_behind(caught, context.environment, context.position)
+        error = interruption_behind(caught, context.environment, context.position)
         with context.environment.cancellation.shielded():
             _record_failure(context, error)
             _release_quietly(context, lease)
@@ -140,6 +140,8 @@ def _outcome(
         quality_gates=None if position.judged is None else position.judged.as_json(),
         gate_counts=_counts(position.judged),
         acceptance_required=request.snapshot.acceptance.is_required,
+        transfer_plan=None if position.stored_plan is None else position.stored_plan.plan_fingerprint,
+        partitions=None if position.stored_plan is None else len(position.stored_plan.plan.ranges),
         steps=tuple(record.steps),
         decisions=request.plan.decisions,
         warnings=(*request.plan.warnings, *record.warnings),

@@ -59,7 +59,11 @@ class LoadEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """One process of one run, resolved and planned. `hook_receipts` is None when every hook runs inline."""
+    """One process of one run, resolved and planned. `hook_receipts` is None when every hook runs inline.
+
+    `transfer_plan` is the fingerprint of the stored plan whose staged ranges are published without reading any; None
+    where this process reads what it loads.
+    """
 
     config: LoadConfig
     plan: LoadPlan
@@ -67,6 +71,7 @@ class LoadRequest:
     token_values: Mapping[str, str] = field(repr=False)
     hook_receipts: Mapping[str, StepReceipt] | None
     hook_actions: HookActions = field(default_factory=HookActions)
+    transfer_plan: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.lineage import lineage_schema
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.partition import TransferPlan
 from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
 from dpone_core.model.vocabulary import Side, StrategyMode
 from dpone_core.planning.cursor_value import earlier, refuse_undated_lookback
@@ -45,14 +46,24 @@ def prepare_extraction(
     sink: SinkPorts,
     saved: SavedCursor | None,
     token_values: Mapping[str, str],
+    *,
+    planned: TransferPlan | None = None,
 ) -> Extraction:
-    """Describes source and target, fixes the cursor window, decides the staging schema. Reads no rows."""
+    """Describes source and target, fixes the cursor window, decides the staging schema. Reads no rows.
+
+    With a stored plan the window is that of the plan, and the source is not asked for its cursor again.
+    """
     request = whole_source(config, token_values)
     schema = source.source.describe(request)
     refuse_unloadable(schema)
     next_cursor = None
-    if config.source.incremental is not None and config.sink.strategy.mode.is_incremental:
-        column = config.source.incremental.cursor_column
+    incremental = config.source.incremental if config.sink.strategy.mode.is_incremental else None
+    if incremental is not None and planned is not None:
+        next_cursor = planned.next_cursor
+        window = CursorWindow(column=incremental.cursor_column, lower=planned.window_lower, upper=planned.window_upper)
+        request = replace(request, window=window)
+    elif incremental is not None:
+        column = incremental.cursor_column
         _refuse_bad_cursor(column, schema, request, source, saved)
         lower = saved.value if saved is not None else None
         news = replace(request, window=CursorWindow(column=column, lower=lower))

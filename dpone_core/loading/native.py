@@ -18,6 +18,7 @@ from dpone_core.loading.native_legacy import NativeLegacyCoordinator
 from dpone_core.loading.native_plan import TransferPlanner
 from dpone_core.loading.native_stage import RangeStager
 from dpone_core.loading.native_staged import NativeStagedCoordinator
+from dpone_core.loading.native_stored import StoredTransfer
 from dpone_core.loading.native_workload import Transfer
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
@@ -77,7 +78,14 @@ class NativeTransferService:
         planner = TransferPlanner(context=self.context, store=store, source=source, partitioning=self.partitioning)
         self.context.environment.progress.phase("plan_ranges")
         with self.context.record.step("transfer_planned", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
-            transfer = planner.plan(extraction, stack.enter_context(source.snapshot()))
+            snapshot = stack.enter_context(source.snapshot())
+            expected = self.context.request.transfer_plan
+            if expected is None:
+                transfer = planner.plan(extraction, snapshot)
+            else:
+                stored = StoredTransfer(context=self.context, store=store, expected=expected)
+                transfer = stored.publishing(extraction, snapshot)
+                step.details["transfer_plan"] = expected
             if store.torn(transfer.ledger.run.route, transfer.ledger.run.run_id):
                 self.context.record.warnings.append("checkpoint_tail_torn")
             scope = transfer.scope
@@ -114,6 +122,7 @@ class NativeTransferService:
             open_reader=context.sessions.open_reader,
             partitioning=self.partitioning,
             base=request,
+            reads=context.request.transfer_plan is None,
         )
         return NativeStagedCoordinator(
             context=context, transfer=transfer, staged=sink.staged, ranges=sink.ranges, stager=stager

@@ -7,8 +7,9 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.native_workload import range_identity
 from dpone_core.model.artifacts import STAGING, artifact_name
 from dpone_core.model.load_config import TableName
-from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferRun
+from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferRoute, TransferRun
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.planning.partitions import route_of
 
@@ -38,6 +39,35 @@ def refuse_open_transfers(context: LoadContext) -> None:
             records = store.latest(route, run.run_id) if store is not None else ()
             require_resolved(run.run_id, records)
             refuse_half_published(run, records)
+    except ETLExecutionError:
+        context.position.unsettled_load = True
+        raise
+
+
+def refuse_unsettled_route(
+    context: LoadContext,
+    store: CheckpointStore,
+    route: TransferRoute,
+    run_id: str,
+    known: tuple[PartitionCheckpoint, ...],
+) -> None:
+    """For a run that transfers ranges: no guard of the route is unresolved, no other run stands half published."""
+    refuse_unsettled_run(context, run_id, known)
+    try:
+        for other in store.open_runs(route):
+            if other.run_id != run_id:
+                records = store.latest(route, other.run_id)
+                require_resolved(other.run_id, records)
+                refuse_half_published(other, records)
+    except ETLExecutionError:
+        context.position.unsettled_load = True
+        raise
+
+
+def refuse_unsettled_run(context: LoadContext, run_id: str, known: tuple[PartitionCheckpoint, ...]) -> None:
+    """No guard of this run is unresolved."""
+    try:
+        require_resolved(run_id, known)
     except ETLExecutionError:
         context.position.unsettled_load = True
         raise

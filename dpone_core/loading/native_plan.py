@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
-from dpone_core.loading.native_blocks import refuse_half_published
+from dpone_core.loading.native_blocks import refuse_unsettled_route
 from dpone_core.loading.native_workload import Transfer, cleanup_handle
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.load_config import LoadConfig, PartitioningConfig
@@ -28,12 +28,12 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.decision import decide
-from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.native_transfer.ledger import TransferLedger
 from dpone_core.planning.key_scales import PartitionKeyError
 from dpone_core.planning.partitions import covering, plan_ranges, route_of
 from dpone_core.ports.ranges import RangeSourcePort
 from dpone_core.ports.source import CursorWindow
+from dpone_core.ports.state import SavedCursor
 
 
 class TransferChangedError(ETLExecutionError):
@@ -62,14 +62,13 @@ class TransferPlanner:
         run = self.store.run(route, run_id)
         resumes = run is not None and run.state is TransferRunState.OPEN
         known = self.store.latest(route, run_id) if resumes else ()
-        self._require_settled(route, run_id, known)
+        refuse_unsettled_route(self.context, self.store, route, run_id, known)
         if run is not None and resumes:
-            self._require_same_cursor(run.plan, extraction, known)
-            planned = _windowed(extraction, run.plan)
-            hashes = self._hashes(planned)
-            if hashes == (run.plan.query_hash, run.plan.schema_hash):
+            require_same_cursor(self.context, run.plan, extraction, known)
+            planned = windowed(extraction, run.plan)
+            if is_same_workload(self.context, run.plan, planned):
                 return self._transfer(planned, run, known, snapshot, resumed=True)
-            self._refuse_changed(route, known)
+            refuse_changed(self.context, route, known)
         fresh = self._fresh(extraction, route, run_id, snapshot)
         return self._transfer(extraction, fresh, known, snapshot, resumed=False)
 
@@ -82,16 +81,14 @@ class TransferPlanner:
         *,
         resumed: bool,
     ) -> Transfer:
-        ledger = TransferLedger(store=self.store, run=run, clock=self.context.environment.clock)
-        partitions = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)
-        planned = {partition.id for partition in partitions}
-        ledger.latest.update((record.partition_id, record) for record in known if record.partition_id in planned)
-        resume = decide(partitions, known, run.route.strategy)
-        ledger.planned(partitions)
+        transfer = transfer_of(self.context, self.store, run, extraction, known, snapshot, resumed=resumed)
+        partitions = transfer.resume.planned
+        transfer.ledger.planned(partitions)
         if not resumed:
             self.store.save_run(run)
+            planned = {partition.id for partition in partitions}
             self._forget([record for record in known if record.partition_id not in planned])
-        return Transfer(extraction=extraction, ledger=ledger, resume=resume, snapshot=snapshot, resumed=resumed)
+        return transfer
 
     def _fresh(self, extraction: Extraction, route: TransferRoute, run_id: str, snapshot: str | None) -> TransferRun:
         column = self.partitioning.column
@@ -103,7 +100,7 @@ class TransferPlanner:
             given = KeyBounds(lower=self.partitioning.lower, upper=self.partitioning.upper, rows=0)
             bounds = covering(key, given, bounds)
         window = extraction.request.window
-        query_hash, schema_hash = self._hashes(extraction)
+        query_hash, schema_hash = _hashes(self.context, column, extraction)
         return TransferRun(
             run_id=run_id,
             route=route,
@@ -123,55 +120,80 @@ class TransferPlanner:
             ),
         )
 
-    def _hashes(self, extraction: Extraction) -> tuple[str, str]:
-        """What the rows of a range depend on besides its bounds: the query, and the columns as they are staged."""
-        return query_hash(self.context.config, self.partitioning.column, extraction), _schema_hash(
-            self.context, extraction
-        )
-
-    def _require_settled(self, route: TransferRoute, run_id: str, known: tuple[PartitionCheckpoint, ...]) -> None:
-        """No guard of the route is unresolved, and no other run stands half published in the target."""
-        try:
-            require_resolved(run_id, known)
-            for other in self.store.open_runs(route):
-                if other.run_id != run_id:
-                    records = self.store.latest(route, other.run_id)
-                    require_resolved(other.run_id, records)
-                    refuse_half_published(other, records)
-        except ETLExecutionError:
-            self.context.position.unsettled_load = True
-            raise
-
-    def _refuse_changed(self, route: TransferRoute, known: tuple[PartitionCheckpoint, ...]) -> None:
-        committed = sum(record.status is CheckpointStatus.COMMITTED for record in known)
-        if committed and route.strategy is not StrategyMode.FULL_REFRESH:
-            self.context.position.unsettled_load = True
-            raise TransferChangedError(
-                f"{committed} ranges of this run are in the target, and its query or schema has changed since",
-                fix="restore the query and run again, or remove the rows and say so with `dpone transfer reconcile`",
-            )
-
-    def _require_same_cursor(
-        self, plan: TransferPlan, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
-    ) -> None:
-        """The cursor this run read is still the saved one, or is what this run itself has saved at its end."""
-        seen = extraction.seen
-        committed = {record.bounds for record in known if record.status is CheckpointStatus.COMMITTED}
-        if seen is not None and seen.value == plan.next_cursor and committed >= set(plan.ranges):
-            return
-        if (None if seen is None else seen.load_id) != plan.seen_load_id:
-            self.context.position.unsettled_load = True
-            raise TransferStateMovedError(
-                "another load saved a cursor after this run was planned",
-                fix="compare the target with the evidence of both loads, then load under another run id",
-            )
-
     def _forget(self, stale: list[PartitionCheckpoint]) -> None:
         """Staging of ranges that are no longer planned is of no use to anybody."""
         staged = self.context.sessions.sink.staged
         for record in stale:
             if staged is not None and record.status is CheckpointStatus.LOADED:
                 staged.cleanup(cleanup_handle(self.context, record.partition_id))
+
+
+def transfer_of(
+    context: LoadContext,
+    store: CheckpointStore,
+    run: TransferRun,
+    extraction: Extraction,
+    known: tuple[PartitionCheckpoint, ...],
+    snapshot: str | None,
+    *,
+    resumed: bool,
+) -> Transfer:
+    """What this attempt makes of a plan and its checkpoints; writes nothing."""
+    ledger = TransferLedger(store=store, run=run, clock=context.environment.clock)
+    partitions = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)
+    planned = {partition.id for partition in partitions}
+    ledger.latest.update((record.partition_id, record) for record in known if record.partition_id in planned)
+    resume = decide(partitions, known, run.route.strategy)
+    return Transfer(extraction=extraction, ledger=ledger, resume=resume, snapshot=snapshot, resumed=resumed)
+
+
+def is_same_workload(context: LoadContext, plan: TransferPlan, extraction: Extraction) -> bool:
+    """Whether the query and the columns still are what the plan was made for."""
+    return _hashes(context, plan.column, extraction) == (plan.query_hash, plan.schema_hash)
+
+
+def refuse_changed(context: LoadContext, route: TransferRoute, known: tuple[PartitionCheckpoint, ...]) -> None:
+    """For a workload that is not the same any more: none of its ranges may be in the target."""
+    committed = sum(record.status is CheckpointStatus.COMMITTED for record in known)
+    if committed and route.strategy is not StrategyMode.FULL_REFRESH:
+        context.position.unsettled_load = True
+        raise TransferChangedError(
+            f"{committed} ranges of this run are in the target, and its query or schema has changed since",
+            fix="restore the query and run again, or remove the rows and say so with `dpone transfer reconcile`",
+        )
+
+
+def require_same_cursor(
+    context: LoadContext, plan: TransferPlan, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
+) -> None:
+    if not is_same_cursor(plan, extraction.seen, known):
+        context.position.unsettled_load = True
+        raise TransferStateMovedError(
+            "another load saved a cursor after this run was planned",
+            fix="compare the target with the evidence of both loads, then load under another run id",
+        )
+
+
+def is_same_cursor(plan: TransferPlan, seen: SavedCursor | None, known: tuple[PartitionCheckpoint, ...]) -> bool:
+    """The cursor this run read is still the saved one, or is what this run itself has saved at its end."""
+    committed = {record.bounds for record in known if record.status is CheckpointStatus.COMMITTED}
+    if seen is not None and seen.value == plan.next_cursor and committed >= set(plan.ranges):
+        return True
+    return (None if seen is None else seen.load_id) == plan.seen_load_id
+
+
+def windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
+    """The extraction with the window and the next cursor of the plan, although the source may have grown."""
+    window = extraction.request.window
+    if window is None:
+        return extraction
+    planned = CursorWindow(column=window.column, lower=plan.window_lower, upper=plan.window_upper)
+    return replace(extraction, request=replace(extraction.request, window=planned), next_cursor=plan.next_cursor)
+
+
+def _hashes(context: LoadContext, column: str, extraction: Extraction) -> tuple[str, str]:
+    """What the rows of a range depend on besides its bounds: the query, and the columns as they are staged."""
+    return query_hash(context.config, column, extraction), _schema_hash(context, extraction)
 
 
 def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
@@ -198,16 +220,15 @@ def _schema_hash(context: LoadContext, extraction: Extraction) -> str:
             "lineage": list(target.lineage_columns),
             "order_by": list(target.physical_design.order_by),
         }
+        | _whole(context.config)
     )
+
+
+def _whole(config: LoadConfig) -> dict[str, object]:
+    """Ranges that keep target partitions whole are others once the target is partitioned otherwise."""
+    whole = whole_partitions(config)
+    return {} if whole is None else {"whole": whole}
 
 
 def _columns(schema: TableSchema) -> list[object]:
     return [[column.name, str(column.type), column.nullable] for column in schema.columns]
-
-
-def _windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
-    window = extraction.request.window
-    if window is None:
-        return extraction
-    planned = CursorWindow(column=window.column, lower=plan.window_lower, upper=plan.window_upper)
-    return replace(extraction, request=replace(extraction.request, window=planned), next_cursor=plan.next_cursor)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
-from dpone_core.errors import ConnectorError, DponeError
+from dpone_core.errors import ConnectorError, DponeError, ETLExecutionError
 from dpone_core.loading.context import LoadContext, OpenReader
 from dpone_core.loading.native_readers import (
     READER_ENDED,
@@ -34,10 +35,30 @@ from dpone_core.ports.ranges import RangeStagingPort
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.sink import StagedHandle, StagedLoadPort, StageRequest
 
+_NAMED: Final = 5
+
+
+class PartitionNotStagedError(ETLExecutionError):
+    """Ranges that other processes stage are not there as their checkpoints say; nothing was published."""
+
+    code = "native_transfer_partition_not_staged"
+
+    def __init__(self, indexes: Iterable[int]) -> None:
+        missing = sorted(indexes)
+        named = ", ".join(str(index) for index in missing[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        super().__init__(
+            f"not staged, or not as counted when staged: {len(missing)} ranges, with index {named}{more}",
+            fix="clear the mapped tasks transfer_partition of these indexes, then the load",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeStager:
-    """Stages what an attempt must transfer. `base` is the request of the whole load."""
+    """Stages what an attempt must transfer. `base` is the request of the whole load.
+
+    With `reads=False` other processes have staged it: what is not there as its checkpoint says is refused, not read.
+    """
 
     context: LoadContext
     transfer: Transfer
@@ -46,13 +67,19 @@ class RangeStager:
     open_reader: OpenReader
     partitioning: PartitioningConfig
     base: StageRequest
+    reads: bool = True
 
-    def stage(self) -> tuple[StagedRange, ...]:
-        """Every active partition, in plan order. Raises the first failure; its partition is recorded as failed."""
+    def stage(self, only: tuple[TransferPartition, ...] | None = None) -> tuple[StagedRange, ...]:
+        """Every active partition, or `only` these, in plan order.
+
+        Raises the first failure, its partition recorded as failed, and PartitionNotStagedError.
+        """
         self.ranges.prepare(self.base)
-        active = self.transfer.resume.active
+        active = self.transfer.resume.active if only is None else only
         found = {partition.id: reused for partition in active if (reused := self._reusable(partition)) is not None}
         missing = [partition for partition in active if partition.id not in found]
+        if missing and not self.reads:
+            raise PartitionNotStagedError(partition.bounds.partition_index for partition in missing)
         if missing:
             found.update((each.done.partition.id, each) for each in self._read(missing))
         return tuple(found[partition.id] for partition in active)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from dpone_core.model.outcome import LoadResult
+from dpone_core.model.partition import TransferRun
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
@@ -23,6 +24,7 @@ class LoadPosition:
     `judged` is what the gates said, whatever happens after them.
     `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor.
     `native_checkpoint` is what the checkpoints of a native transfer say once its target was touched.
+    `stored_plan` is the plan of another process that this one was told to stage or publish ranges of.
     """
 
     boundary: Boundary = Boundary.PRE_COMMIT
@@ -33,6 +35,7 @@ class LoadPosition:
     unsettled_load: bool = False
     judged: QualityGateReport | None = None
     native_checkpoint: CheckpointState | None = None
+    stored_plan: TransferRun | None = None
 
     def committing(self) -> None:
         """The commit is about to be sent: from here on its outcome is unknown until it answers."""

@@ -66,18 +66,7 @@ class ETLProcessor:
     def _start_audit(self) -> None:
         """The `started` row stands before any mutation, pre-hooks included."""
         context, plan = self.context, self.context.plan
-        if context.sessions.audit is not None:
-            context.sessions.audit.open()
-        table = context.config.source.table
-        context.record.load_status(
-            LoadStatus.STARTED,
-            process_name=plan.process,
-            source_schema=table.schema if table is not None else None,
-            source_table=table.name if table is not None else plan.source.dataset,
-            target_schema=plan.target.table.schema,
-            target_table=plan.target.table.name,
-            strategy=plan.target.strategy.value,
-        )
+        context.record.started(context.config.source.table)
         if context.config.sink.governance.persist_decisions:
             for decision in plan.decisions:
                 context.record.decide(decision)

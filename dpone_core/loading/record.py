@@ -14,6 +14,7 @@ from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail, LoadStatus, LoadStep, StepOutcome
 from dpone_core.model.decision import RuntimeDecision
 from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.load_config import TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.ports.clock import Clock
 from dpone_core.ports.control import ControlValue
@@ -145,6 +146,21 @@ class LoadRecord:
         )
         self.steps.append(step)
         self._write_quietly(step)
+
+    def started(self, source: TableName | None) -> None:
+        """The `started` row, before any mutation; opens the audit tables."""
+        if self.audit is not None:
+            self.audit.open()
+        target = self.plan.target
+        self.load_status(
+            LoadStatus.STARTED,
+            process_name=self.plan.process,
+            source_schema=source.schema if source is not None else None,
+            source_table=source.name if source is not None else self.plan.source.dataset,
+            target_schema=target.table.schema,
+            target_table=target.table.name,
+            strategy=target.strategy.value,
+        )
 
     def load_status(self, status: LoadStatus, **columns: ControlValue) -> None:
         """Supersedes the load's row; columns said before are repeated."""

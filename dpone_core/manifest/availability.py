@@ -43,12 +43,6 @@ def availability_findings(process: ProcessSection) -> tuple[Finding, ...]:
     )
 
 
-def _mapped_partitions(process: ProcessSection) -> Iterator[Path]:
-    asked = process.source.options.partitioning
-    if asked is not None and asked.airflow == "mapped":
-        yield ("source", "options", "partitioning", "airflow")
-
-
 def _normalization(process: ProcessSection) -> Iterator[Path]:
     asked = process.sink.options.normalization
     if asked is not None and asked.enabled:
@@ -61,7 +55,6 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
 
 
 GAPS: Final = (
-    Gap(what="a mapped Airflow task per range", instead="use inline", asked=_mapped_partitions),
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

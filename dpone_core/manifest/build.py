@@ -109,6 +109,7 @@ def _partitioning(section: PartitioningSection | None) -> PartitioningConfig | N
         lower=None if bounds is None else str(bounds.lower),
         upper=None if bounds is None else str(bounds.upper),
         checkpoints=section.checkpoints,
+        mapped=section.airflow == "mapped",
     )
 
 

@@ -322,6 +322,22 @@ _INVOCATION = _entries(
     ("DPONE_AIRFLOW_PARTITION_KEY_MISSING", "A native partition has no key.", "Set the key."),
     ("DPONE_AIRFLOW_PARTITION_KEY_INVALID", "The partition key is longer than 256 characters.", "Shorten the key."),
     ("DPONE_AIRFLOW_MAPPING_ITEM_INVALID", "The mapping item is not a document that dpone knows.", "Regenerate it."),
+    (
+        "DPONE_AIRFLOW_MAPPING_ITEM_MISSING",
+        "Nobody says which range of a transfer is to be staged.",
+        "Pass --partition and --transfer-plan, or let the scheduler set DPONE_AIRFLOW_MAPPING_ITEM.",
+    ),
+    (
+        "DPONE_AIRFLOW_MAPPING_ITEM_FOREIGN",
+        "The range asked for is not the one of this mapped task's index.",
+        "Let each mapped task take the item of its own index.",
+    ),
+    (
+        "DPONE_TRANSFER_PLAN_MISSING",
+        "The plan whose ranges are to be staged or published is not given.",
+        "Pass --transfer-plan as `dpone transfer plan` printed it, or let the scheduler set DPONE_TRANSFER_PLAN.",
+    ),
+    ("DPONE_TRANSFER_PLAN_INVALID", "The transfer plan is not a sha256 fingerprint.", "Copy it as it was printed."),
 )
 
 _GITOPS = _entries(
@@ -745,6 +761,16 @@ _TRANSFER = _entries(
         "Compare the target with the evidence of both loads, then load under another run id.",
     ),
     (
+        "native_transfer_plan_mismatch",
+        "The plan that was to be published is not the stored, open one of this run id, or its query or columns changed.",
+        "Clear transfer_plan and everything behind it, so that ranges are planned and staged anew.",
+    ),
+    (
+        "native_transfer_partition_not_staged",
+        "Ranges of the plan are not staged, or staging does not hold the rows that were counted; nothing was published.",
+        "Clear the mapped tasks transfer_partition of the indexes named, then the load.",
+    ),
+    (
         "native_transfer_target_missing",
         "Every range is committed and the target does not exist.",
         "Find out who removed it, then load under another run id.",
@@ -794,6 +820,11 @@ _TRANSFER = _entries(
 _TRANSFER_OPERATIONS = _entries(
     Area.TRANSFER,
     (_REFUSED,),
+    (
+        "DPONE_TRANSFER_PARTITION_REFUSED",
+        "The range asked for is none of the stored, open plan of this run id; nothing was read.",
+        "Clear transfer_plan and everything behind it, so that ranges are planned and staged anew.",
+    ),
     (
         "DPONE_TRANSFER_NOT_KEPT",
         "The sink of the process has no control tables, so it keeps no checkpoints.",

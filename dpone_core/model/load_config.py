@@ -57,7 +57,8 @@ class CheckpointsType(StrEnum):
 class PartitioningConfig:
     """Native transfer: `column` is split into `num_partitions` ranges, `workers` of them are read at a time.
 
-    `lower` and `upper` are given bounds as text, None = the source is asked.
+    `lower` and `upper` are given bounds as text, None = the source is asked. `mapped`: compiled for Airflow, each range
+    is a task of its own.
     """
 
     column: str
@@ -66,6 +67,7 @@ class PartitioningConfig:
     lower: str | None = None
     upper: str | None = None
     checkpoints: CheckpointsType = CheckpointsType.SINK
+    mapped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

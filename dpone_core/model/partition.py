@@ -182,3 +182,24 @@ class TransferRun:
     plan: TransferPlan
     load_id: str
     updated_at: datetime
+
+    @property
+    def plan_fingerprint(self) -> str:
+        """What this run transfers and into what: the same in every attempt that resumes the plan, on every machine."""
+        plan, route = self.plan, self.route
+        return fingerprint(
+            {
+                "run_id": self.run_id,
+                "source_table": route.source_table,
+                "target_table": route.target_table,
+                "strategy": route.strategy,
+                "column": plan.column,
+                "ranges": [bounds.as_json() for bounds in plan.ranges],
+                "query_hash": plan.query_hash,
+                "schema_hash": plan.schema_hash,
+                "rows": plan.rows,
+                "window": [plan.window_lower, plan.window_upper],
+                "next_cursor": plan.next_cursor,
+                "seen_load_id": plan.seen_load_id,
+            }
+        )

@@ -9,6 +9,7 @@ from dpone_core.acceptance.recorder import unavailable_sides
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import GateType, Side
+from dpone_core.planning.fan_out import refuse_fan_out
 from dpone_core.planning.planner import plan_load
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.ports.hooks import HookProvider
@@ -66,4 +67,6 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
             )
     if plan.source.partitioning is not None:
         refuse_unresumable(snapshot)
+        if plan.source.partitioning.mapped:
+            refuse_fan_out(config, descriptor_of(config.sink.type))
     return PlannedProcess(config=config, plan=plan, snapshot=snapshot, hook_providers=third_party_providers(config))

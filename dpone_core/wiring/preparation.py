@@ -33,7 +33,7 @@ _MAX_RECEIPTS_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedProcess:
-    """Ready to run."""
+    """Ready to run. `transfer_plan`: what other processes staged under this plan is published, nothing is read."""
 
     planned: PlannedProcess
     source: Connection
@@ -41,6 +41,7 @@ class PreparedProcess:
     hook_receipts: Mapping[str, StepReceipt] | None
     hook_connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
     evidence_root: Path = Path(".dpone")
+    transfer_plan: str | None = None
 
 
 def prepare_process(

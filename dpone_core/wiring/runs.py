@@ -169,6 +169,7 @@ def _request(run: ProcessRun) -> LoadRequest:
         hook_actions=hook_actions(
             planned.config, planned.hook_providers, environment.evidence, prepared.hook_connections
         ),
+        transfer_plan=prepared.transfer_plan,
     )
 
 

@@ -61,4 +61,4 @@ def test_hooks_are_those_of_the_table() -> None:
 
 
 def test_every_gap_is_one_that_this_table_was_written_for() -> None:
-    assert len(availability.GAPS) == 3, "update README 'What works today' and this number"
+    assert len(availability.GAPS) == 2, "update README 'What works today' and this number"

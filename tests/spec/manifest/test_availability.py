@@ -22,10 +22,6 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
 
 
 ASKED = [
-    (
-        "source.options.partitioning.airflow",
-        {"source__options": {"partitioning": {"column": "id", "num_partitions": 2, "airflow": "mapped"}}},
-    ),
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
 ]
@@ -65,6 +61,7 @@ def test_every_gap_of_the_table_is_asked_for_here(tmp_path: Path) -> None:
             "sink__options": {"physical_design": {"partition_by": {"column": "day"}}},
         },
         {"sink__options": {"normalization": {"enabled": False}}},
+        {"source__options": {"partitioning": {"column": "id", "num_partitions": 2, "airflow": "mapped"}}},
         {"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}},
         {"sink__type": "files"},
         hooks("pre_hook", sql="SELECT 1", execution={"airflow": "separate_task"}),

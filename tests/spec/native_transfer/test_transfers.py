@@ -327,7 +327,7 @@ def test_given_bounds_keep_the_ranges_while_the_source_grows(project: Project) -
         ({"quality": {"gates": [{"type": "typed_hash_reconciliation"}]}}, "DPONE_ROUTE_REFUSED", "quality.gates"),
         (
             {"source__options": {"partitioning": split(airflow="mapped")}},
-            "DPONE_NOT_AVAILABLE_YET",
+            "DPONE_ROUTE_REFUSED",
             "source.options.partitioning.airflow",
         ),
     ],

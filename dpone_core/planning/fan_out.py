@@ -1,0 +1,40 @@
+"""What a manifest must be like for several processes to transfer its key ranges: one plans, others stage, one loads.
+
+Asked of a manifest that wants a mapped Airflow task per range, and of whoever works on ranges by hand. Pure.
+"""
+
+from __future__ import annotations
+
+from dpone_core.model.connection import EMBEDDED_SCHEMES
+from dpone_core.model.connector import ConnectorDescriptor
+from dpone_core.model.load_config import CheckpointsType, LoadConfig
+from dpone_core.model.vocabulary import AirflowExecution, HookPhase
+from dpone_core.planning.route import FieldPath, RouteRefusedError
+
+_PARTITIONING: FieldPath = ("source", "options", "partitioning")
+
+
+def refuse_fan_out(config: LoadConfig, sink: ConnectorDescriptor) -> None:
+    """Raises RouteRefusedError naming the authored field that stands in the way."""
+    partitioning = config.source.partitioning
+    if partitioning is None:
+        raise RouteRefusedError("this process has no key ranges", path=_PARTITIONING, fix="add it, or use dpone run")
+    if partitioning.checkpoints is CheckpointsType.FILE:
+        raise RouteRefusedError(
+            "checkpoints in files are not shared by processes that stage ranges",
+            path=(*_PARTITIONING, "checkpoints"),
+            fix="write sink, or airflow: inline",
+        )
+    if EMBEDDED_SCHEMES.issuperset(sink.uri_schemes):
+        raise RouteRefusedError(
+            f"sink '{sink.type}' belongs to one process at a time",
+            path=(*_PARTITIONING, "airflow"),
+            fix="write inline",
+        )
+    inline = [hook for hook in config.hooks if hook.phase is HookPhase.PRE and hook.airflow is AirflowExecution.INLINE]
+    if inline:
+        raise RouteRefusedError(
+            f"pre_hook '{inline[0].id}' would run inside the load, behind the extraction",
+            path=("source", "options", "hooks", "pre_hook"),
+            fix=f"give '{inline[0].id}' execution.airflow: separate_task, or write partitioning.airflow: inline",
+        )

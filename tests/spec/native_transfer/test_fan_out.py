@@ -1,0 +1,306 @@
+"""A run whose ranges are staged by processes of their own publishes exactly the plan, wholly staged, or nothing.
+
+Design 10 "Fan-out": plan, one load per range, one publish that reads no rows; cases A22, L08.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dpone_core.api import check
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
+from tests.live.servers import scratch_postgres
+from tests.spec.builders import code_of, hook, hooks, outcome_of
+from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan, fanned, fanned_append, split
+
+FOREIGN = "sha256:" + "f" * 64
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    with scratch_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def fan(uri: str, tmp_path: Path) -> Fan:
+    return Fan.at(tmp_path, uri)
+
+
+def refusal(act: Callable[[], object]) -> str:
+    with pytest.raises(ETLConfigurationError) as raised:
+        act()
+    return raised.value.code
+
+
+def refused_code(execution: object) -> str:
+    error = getattr(execution, "error", None)
+    assert isinstance(error, ETLConfigurationError)
+    return error.code
+
+
+def test_what_was_planned_and_staged_is_published_without_reading_a_row(fan: Fan) -> None:
+    planned = fan.plan()
+    plan = planned.transfer_plan
+    assert planned.error is None and plan is not None and planned.partitions == 4
+    assert fan.checkpoints() == [("planned", None)] * 4 and not fan.has_target()
+    loads = [fan.load(plan, index) for index in range(4)]
+    assert [load.extracted_rows for load in loads] == [1, 33, 33, 34]
+    assert fan.checkpoints() == [("loaded", 1), ("loaded", 33), ("loaded", 33), ("loaded", 34)]
+    assert not fan.has_target()
+    execution = fan.publish(plan)
+    assert code_of(execution) is None, execution.error
+    assert fan.ids() == EVERY and fan.sql(STAGING) == []
+    result = outcome_of(execution).result
+    assert (result.extracted_rows, result.staged_rows, result.inserted_rows) == (0, 101, 101)
+    assert (outcome_of(execution).transfer_plan, outcome_of(execution).partitions) == (plan, 4)
+    assert {status for status, _ in fan.checkpoints()} == {"committed"}
+    (report,) = fan.project.root.glob("evidence/native_transfer/orders/*.json")
+    assert json.loads(report.read_text("utf-8"))["consistency"] == "none"
+
+
+def test_a_plan_that_is_made_again_under_its_run_id_is_the_same(fan: Fan) -> None:
+    plan = fan.planned()
+    fan.load(plan, 1)
+    fan.sql("INSERT INTO t VALUES (900, 'late', 900)")
+    again = fan.plan()
+    assert (again.transfer_plan, again.document and again.document["resumed"]) == (plan, True)
+    assert fan.checkpoints()[1] == ("loaded", 33)
+    assert fan.planned("another") != plan
+
+
+def test_a_range_that_is_staged_is_not_read_again(fan: Fan) -> None:
+    plan = fan.planned()
+    assert fan.load(plan, 2).extracted_rows == 33
+    again = fan.load(plan, 2)
+    assert (again.error, again.extracted_rows, again.staged_rows) == (None, 0, 33)
+    assert again.document is not None and again.document["state"] == "reused"
+
+
+@pytest.mark.parametrize("missing", [0, 3])
+def test_a_range_that_is_not_staged_is_named_and_nothing_is_published(fan: Fan, missing: int) -> None:
+    fan.sql("CREATE SCHEMA raw", "CREATE TABLE raw.orders (id int8, v text, at int8 NOT NULL)")
+    fan.sql("INSERT INTO raw.orders VALUES (7, 'old', 7)")
+    plan = fan.staged(without=missing)
+    execution = fan.publish(plan)
+    assert code_of(execution) == "native_transfer_partition_not_staged"
+    assert f"index {missing}" in str(execution.error) and "clear" in (getattr(execution.error, "fix", "") or "")
+    outcome = outcome_of(execution)
+    assert (outcome.boundary, outcome.target_state) == (Boundary.PRE_COMMIT, TargetState.NOT_MUTATED)
+    assert outcome.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    assert outcome.result.extracted_rows in (0, None) and fan.ids() == [7]
+    assert fan.load(plan, missing).error is None
+    assert code_of(fan.publish(plan)) is None and fan.ids() == EVERY
+
+
+@pytest.mark.parametrize("tampering", ["INSERT INTO {} SELECT * FROM {} LIMIT 1", "DELETE FROM {}", "DROP TABLE {}"])
+def test_staging_that_does_not_hold_what_was_counted_is_not_published(fan: Fan, tampering: str) -> None:
+    plan = fan.staged()
+    tables = [f'raw."{row[0]}"' for row in fan.sql(STAGING)]
+    (table,) = [name for name in tables if fan.sql(f"SELECT count(*) FROM {name}") == [(34,)]]
+    fan.sql(tampering.format(table, table))
+    execution = fan.publish(plan)
+    assert code_of(execution) == "native_transfer_partition_not_staged" and "index 3" in str(execution.error)
+    assert not fan.has_target()
+    assert fan.load(plan, 3).extracted_rows == 34
+    assert code_of(fan.publish(plan)) is None and fan.ids() == EVERY
+
+
+def test_a_foreign_plan_is_neither_staged_nor_published(fan: Fan) -> None:
+    plan = fan.staged()
+    assert refused_code(fan.load(FOREIGN, 1)) == "DPONE_TRANSFER_PARTITION_REFUSED"
+    assert refused_code(fan.load(plan, 4)) == "DPONE_TRANSFER_PARTITION_REFUSED"
+    assert refused_code(fan.load(plan, 1, "another")) == "DPONE_TRANSFER_PARTITION_REFUSED"
+    execution = fan.publish(FOREIGN)
+    assert code_of(execution) == "native_transfer_plan_mismatch" and not fan.has_target()
+    assert outcome_of(execution).retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    assert code_of(fan.publish(plan, "another")) == "native_transfer_plan_mismatch"
+
+
+def test_whoever_publishes_or_stages_must_be_told_which_plan(fan: Fan) -> None:
+    fan.planned()
+    assert code_of(fan.publish(None)) == "DPONE_TRANSFER_PLAN_MISSING"
+    assert refusal(lambda: fan.load(None, 1)) == "DPONE_TRANSFER_PLAN_MISSING"
+    assert refusal(lambda: fan.load(None, None)) == "DPONE_AIRFLOW_MAPPING_ITEM_MISSING"
+    assert refusal(lambda: fan.load("sha256:1", 1)) == "DPONE_TRANSFER_PLAN_INVALID"
+
+
+def mapping_item(plan: str, index: object, **changes: object) -> dict[str, str]:
+    item = {
+        "schema": "dpone.airflow-mapping-item.v1",
+        "mode": "native_transfer",
+        "mapping_plan_fingerprint": plan,
+        "item_index": index,
+        **changes,
+    }
+    return {"DPONE_AIRFLOW_MAPPING_ITEM": json.dumps(item)}
+
+
+def test_a_mapped_task_stages_the_range_of_its_own_index(fan: Fan) -> None:
+    plan = fan.planned()
+    done = fan.load(None, None, environment={**mapping_item(plan, 3), "DPONE_MAP_INDEX": "3"})
+    assert (done.error, done.staged_rows, done.transfer_plan) == (None, 34, plan)
+    foreign = {**mapping_item(plan, 3), "DPONE_MAP_INDEX": "2"}
+    assert refusal(lambda: fan.load(None, None, environment=foreign)) == "DPONE_AIRFLOW_MAPPING_ITEM_FOREIGN"
+    assert refusal(lambda: fan.load(plan, 1, environment=foreign)) == "DPONE_AIRFLOW_MAPPING_ITEM_FOREIGN"
+    assert [status for status, _ in fan.checkpoints()] == ["planned", "planned", "planned", "loaded"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "backfill"},
+        {"item_index": True},
+        {"item_index": -1},
+        {"item_index": "1"},
+        {"mapping_plan_fingerprint": None},
+        {"mapping_plan_fingerprint": "sha256:1"},
+    ],
+)
+def test_a_mapping_item_that_names_no_range_is_refused(fan: Fan, changes: dict[str, object]) -> None:
+    item = mapping_item(FOREIGN, 1, **changes)
+    assert refusal(lambda: fan.load(None, None, environment=item)) == "DPONE_AIRFLOW_MAPPING_ITEM_INVALID"
+
+
+@pytest.mark.parametrize("when", ["before_loads", "before_publish"])
+def test_a_source_whose_columns_changed_since_the_plan_is_refused(fan: Fan, when: str) -> None:
+    plan = fan.planned() if when == "before_loads" else fan.staged()
+    fan.sql("ALTER TABLE t ADD COLUMN more int8")
+    assert refused_code(fan.load(plan, 1)) == "DPONE_TRANSFER_PARTITION_REFUSED"
+    assert code_of(fan.publish(plan)) == "native_transfer_plan_mismatch" and not fan.has_target()
+    anew = fan.planned()
+    assert anew != plan
+    assert fan.load(plan, 1).error is not None and fan.load(anew, 1).error is None
+
+
+def test_a_second_publication_only_validates(fan: Fan) -> None:
+    plan = fan.staged()
+    assert code_of(fan.publish(plan)) is None
+    again = fan.publish(plan)
+    assert code_of(again) is None and fan.ids() == EVERY
+    assert outcome_of(again).result.inserted_rows == 0
+    assert {step.step_id for step in outcome_of(again).steps}.isdisjoint({"staged", "finalized"})
+
+
+def test_a_run_that_finished_takes_no_range_until_it_is_planned_anew(fan: Fan) -> None:
+    plan = fan.staged()
+    assert code_of(fan.publish(plan)) is None
+    assert refused_code(fan.load(plan, 1)) == "DPONE_TRANSFER_PARTITION_REFUSED"
+    fan.sql("UPDATE t SET v = 'changed' WHERE id = 1")
+    anew = fan.planned()
+    assert fan.checkpoints() == [("planned", None)] * 4
+    assert code_of(fan.publish(anew)) == "native_transfer_partition_not_staged"
+    for index in range(4):
+        assert fan.load(anew, index).extracted_rows
+    assert code_of(fan.publish(anew)) is None
+    assert fan.sql("SELECT v FROM raw.orders WHERE id = 1") == [("changed",)]
+
+
+def test_an_append_keeps_the_window_of_its_plan(fan: Fan) -> None:
+    fan.project.written(fanned_append())
+    plan = fan.planned()
+    fan.sql("INSERT INTO t VALUES (50, 'late', 500)")
+    loads = [fan.load(plan, index) for index in range(4)]
+    assert sum(load.staged_rows or 0 for load in loads) == 100  # the newest cursor value waits
+    assert code_of(fan.publish(plan)) is None and len(fan.ids()) == 100
+    assert fan.sql("SELECT cursor_value FROM etl_state.__dpone__cursor_state") == [("100",)]
+    assert fan.staged("next") != plan
+    assert code_of(fan.publish(fan.planned("next"), "next")) is None
+    assert sorted(row[0] for row in fan.sql("SELECT at FROM raw.orders")) == list(range(101))
+
+
+def test_another_load_in_between_is_found_by_its_cursor(fan: Fan) -> None:
+    fan.project.written(fanned_append())
+    plan = fan.planned()
+    assert code_of(fan.project.execute("other")) is None
+    load = fan.load(plan, 1)
+    assert getattr(load.error, "code", None) == "native_transfer_cursor_moved"
+    assert load.retry is RetryClassification.OPERATOR_VERIFICATION_REQUIRED
+    assert code_of(fan.publish(plan)) == "native_transfer_cursor_moved"
+
+
+def test_a_row_that_cannot_be_read_fails_its_own_range(fan: Fan) -> None:
+    fan.sql("ALTER TABLE t ADD COLUMN d date", "UPDATE t SET d = 'infinity' WHERE id = 50")
+    plan = fan.planned()
+    failed = fan.load(plan, 2)
+    assert getattr(failed.error, "code", None) == "source_value_out_of_range"
+    assert failed.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    assert (failed.transfer_plan, failed.partitions) == (plan, 4)
+    assert fan.load(plan, 1).error is None
+    assert [status for status, _ in fan.checkpoints()] == ["planned", "loaded", "failed", "planned"]
+    fan.sql("UPDATE t SET d = NULL")
+    assert fan.load(plan, 2).extracted_rows == 33
+
+
+def test_by_hand_such_a_manifest_runs_in_one_process(fan: Fan) -> None:
+    assert code_of(fan.project.execute("by-hand")) is None
+    assert fan.ids() == EVERY
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"source__options": {"partitioning": split(checkpoints="file")}}, "source.options.partitioning.checkpoints"),
+        ({"sink__type": "duckdb"}, "source.options.partitioning.airflow"),
+        (
+            {"source__options": {"partitioning": split(), **hooks(pre=[hook("prepare", "UPDATE t SET v = 'x'")])}},
+            "source.options.hooks.pre_hook",
+        ),
+    ],
+)
+def test_what_processes_cannot_share_is_refused_before_it_runs(fan: Fan, changes: dict[str, object], path: str) -> None:
+    fan.project.written(fanned(**changes))
+    (problem,) = check(fan.project.root / "m.yaml", project_dir=fan.project.root).errors
+    assert (problem.code, problem.path) == ("DPONE_ROUTE_REFUSED", path)
+    assert refusal(fan.plan) == "DPONE_ROUTE_REFUSED"
+
+
+def test_pre_hooks_are_taken_by_receipt_or_not_at_all(fan: Fan) -> None:
+    separate = hook("prepare", "UPDATE t SET v = 'x'", execution={"airflow": "separate_task"})
+    fan.project.written(fanned(source__options={"partitioning": split(), **hooks(pre=[separate])}))
+    assert refusal(fan.plan) == "DPONE_ROUTE_REFUSED"
+    assert refusal(lambda: fan.plan(separate_hooks="receipts")) == "DPONE_RECEIPT_REQUIRED"
+    assert code_of(fan.publish(FOREIGN)) == "DPONE_ROUTE_REFUSED"
+    assert fan.sql("SELECT count(*) FROM t WHERE v = 'x'") == [(0,)]
+
+
+def test_an_embedded_engine_is_no_sink_of_several_processes(fan: Fan, tmp_path: Path) -> None:
+    fan.project.environment["DPONE_CONN_DWH"] = f"chdb:///{tmp_path / 'house'}"
+    fan.project.written(fanned(sink__type="clickhouse"))
+    assert refusal(fan.plan) == "DPONE_ROUTE_REFUSED"
+    assert refusal(lambda: fan.load(FOREIGN, 1)) == "DPONE_ROUTE_REFUSED"
+    assert code_of(fan.publish(FOREIGN)) == "DPONE_ROUTE_REFUSED"
+
+
+def test_every_exit_leaves_the_receipt_of_its_step(fan: Fan) -> None:
+    project, receipt = fan.project, fan.project.root / "receipt.json"
+    common = ("m.yaml", "--run-id", RUN, "--format", "json", "--receipt-path", str(receipt))
+    planned = project.dpone("transfer", "plan", *common)
+    assert planned.exit_code == 0 and planned.receipt is not None, planned.stdout
+    plan = planned.document["transfer_plan"]
+    assert (planned.receipt["kind"], planned.receipt["transfer_plan"]) == ("transfer_plan", plan)
+    assert (planned.receipt["partitions"], planned.receipt["status"]) == (4, "succeeded")
+    loaded = project.dpone("transfer", "load", *common, "--partition", "1", "--transfer-plan", plan)
+    assert loaded.exit_code == 0 and loaded.receipt is not None
+    assert (loaded.receipt["kind"], loaded.receipt["transfer_plan"]) == ("transfer_partition", plan)
+    assert (loaded.receipt["extracted_rows"], loaded.receipt["staged_rows"]) == (33, 33)
+    refused = project.dpone("transfer", "load", *common, "--partition", "9", "--transfer-plan", plan)
+    assert refused.exit_code == 2 and refused.receipt is not None and refused.code == refused.receipt["error_code"]
+    assert (refused.receipt["kind"], refused.receipt["status"]) == ("transfer_partition", "refused")
+    published = project.dpone("run", *common, "--partitions", "staged", environment={"DPONE_TRANSFER_PLAN": plan})
+    assert published.exit_code == 1 and published.receipt is not None
+    assert published.receipt["error_code"] == "native_transfer_partition_not_staged"
+    assert published.receipt["retry_classification"] == "retry_before_target_mutation"
+    assert (published.receipt["transfer_plan"], published.receipt["partitions"]) == (plan, 4)
+    for index in (0, 2, 3):
+        fan.load(plan, index)
+    published = project.dpone("run", *common, "--partitions", "staged", "--transfer-plan", plan)
+    assert published.exit_code == 0 and published.receipt is not None
+    assert (published.receipt["transfer_plan"], published.receipt["partitions"]) == (plan, 4)
+    usage = project.dpone("run", *common, "--transfer-plan", plan)
+    assert (usage.exit_code, usage.code) == (2, "DPONE_USAGE")
