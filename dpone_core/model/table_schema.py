@@ -33,8 +33,9 @@ class ColumnKind(StrEnum):
 class ColumnType:
     """`precision`/`scale` belong to decimals (digits), `fraction` to times and timestamps (0..9 decimal digits).
 
-    A decimal has both, or an engine would fill in what is missing in its own way (ValueError, E13). `timestamp` is a naive wall-clock value, `timestamp_tz` an instant in UTC. `native` names the engine's own type
-    for messages; an `unsupported` column is refused before any row is read.
+    A decimal has both, or an engine would fill in what is missing in its own way (ValueError, E13). `timestamp` is a
+    naive wall-clock value, `timestamp_tz` an instant in UTC. `native` names the engine's own type for messages; an
+    `unsupported` column is refused before any row is read.
     """
 
     kind: ColumnKind

@@ -1,6 +1,6 @@
 """A person sees a bar, a log sees lines, a program sees one JSON object; nobody sees a row or SQL text.
 
-Design section 5 "--progress auto|bar|log|none", "logs and progress to stderr".
+Design section 5 "--progress auto|bar|log|none", "logs and progress to stderr"; case A26.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from fcntl import ioctl
 from pathlib import Path
 
@@ -23,7 +24,7 @@ import duckdb
 import pytest
 
 from dpone_core.cli.console import log_to
-from dpone_core.cli.progress import BarProgress, LogProgress, progress_on
+from dpone_core.cli.progress import HEARTBEAT_SECONDS, BarProgress, LogProgress, progress_on
 from dpone_core.cli.progress_line import PhaseState, bar_line, finished_line
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.wiring.process import SilentProgress
@@ -168,6 +169,23 @@ def test_a_log_has_one_heartbeat_for_each_interval_rows_or_not() -> None:
     assert 1 <= len(beats) <= 3
     counters = re.compile(r"run phase=stage seconds=\d+ rows=1000 bytes=2048 rows_per_second=\d+")
     assert all(counters.fullmatch(beat) for beat in beats)
+
+
+def test_ten_quiet_minutes_are_sixty_lines_with_phase_and_counters(caplog: pytest.LogCaptureFixture) -> None:
+    """A26: who follows the log of a pod sees that it lives, however long one stage says nothing by itself."""
+    progress = LogProgress(label="run")
+    with caplog.at_level(logging.INFO, "dpone"):
+        progress.phase("stage")
+        progress.rows(1000, 2048)
+        for seconds in range(0, 601, 10):
+            progress._state = replace(progress._state, started=time.monotonic() - seconds)
+            progress.beat()
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == "run phase=stage" and HEARTBEAT_SECONDS == 10
+    counters = re.compile(r"run phase=stage seconds=(\d+) rows=1000 bytes=2048 rows_per_second=\d+")
+    beats = [counters.fullmatch(line) for line in lines[1:]]
+    assert [int(beat[1]) for beat in beats if beat is not None] == list(range(10, 601, 10))
+    assert all(beats)
 
 
 class Terminal(io.StringIO):

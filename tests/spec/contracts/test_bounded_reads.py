@@ -1,8 +1,12 @@
-"""Nothing is read beyond its limit and nothing is truncated (design 13); shipped files are found (design 14)."""
+"""Nothing is read beyond its limit and nothing is truncated (design 13); shipped files are found (design 14).
+
+Case A10.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpone_core import resources
+from dpone_core.contracts.step_receipt import MAX_RECEIPT_BYTES, parse_receipt
 from dpone_core.resources import (
     DocumentTooLargeError,
     dag_factories_directory,
@@ -17,6 +22,7 @@ from dpone_core.resources import (
     read_file_bounded,
     schemas_directory,
 )
+from tests.spec.contracts.documents import receipt
 
 
 class OneByteAtATime(io.BytesIO):
@@ -39,6 +45,34 @@ def test_one_byte_more_is_refused_after_reading_one_byte_more(stream: type[io.By
     with pytest.raises(DocumentTooLargeError) as caught:
         read_bounded(source, 10)
     assert (caught.value.limit_bytes, source.tell()) == (10, 11)
+
+
+class InChunks(io.BytesIO):
+    """A stream that ends a read at each of its cuts, as a socket does at the end of a frame."""
+
+    def __init__(self, content: bytes, cuts: tuple[int, ...]) -> None:
+        super().__init__(content)
+        self._cuts = cuts
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        cut = next((cut for cut in self._cuts if cut > self.tell()), None)
+        wanted = size if size is not None and size >= 0 else len(self.getvalue())
+        return super().read(wanted if cut is None else min(wanted, cut - self.tell()))
+
+
+def test_a_receipt_that_comes_in_three_pieces_is_read_whole() -> None:
+    """A10: a piece may end in the middle of a character, so the pieces are joined before anything is decoded."""
+    held = receipt()
+    document = json.dumps({**held.wire(), "process": "flüge"}, ensure_ascii=False).encode()
+    letter = document.index("ü".encode())
+    cuts = (len(document) // 3, letter + 1)
+    with pytest.raises(UnicodeDecodeError):
+        document[: letter + 1].decode()
+    whole = read_bounded(InChunks(document, cuts), MAX_RECEIPT_BYTES)
+    assert whole == document and json.loads(whole)["process"] == "flüge"
+    encoded = held.encode()
+    for first in range(1, len(encoded) - 1, 97):
+        assert parse_receipt(read_bounded(InChunks(encoded, (first, first + 1)), MAX_RECEIPT_BYTES)) == held
 
 
 def test_a_file_is_read_within_its_limit(tmp_path: Path) -> None:
