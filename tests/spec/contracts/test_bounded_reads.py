@@ -65,7 +65,7 @@ def test_a_receipt_that_comes_in_three_pieces_is_read_whole() -> None:
     held = receipt()
     document = json.dumps({**held.wire(), "process": "flüge"}, ensure_ascii=False).encode()
     letter = document.index("ü".encode())
-    cuts = (len(document) // 3, letter + 1)
+    cuts = (letter + 1, 2 * len(document) // 3)
     with pytest.raises(UnicodeDecodeError):
         document[: letter + 1].decode()
     whole = read_bounded(InChunks(document, cuts), MAX_RECEIPT_BYTES)
