@@ -56,6 +56,24 @@ class HookLimitsSection(StepLimitsSection):
     """Repeats of the task; a hook of `retry_policy: none` is never repeated whatever stands here."""
 
 
+class TransferPlanLimitsSection(StepLimitsSection):
+    """Limits of planning the key ranges of a process whose ranges have tasks of their own."""
+
+    timeout_seconds: TimeoutSeconds = 900
+    """Seconds the pod may run, start-up excluded."""
+    retries: Retries = 2
+    """Repeats of the task; the plan of the first try stands."""
+
+
+class TransferPartitionLimitsSection(StepLimitsSection):
+    """Limits of staging one key range."""
+
+    timeout_seconds: TimeoutSeconds = 7200
+    """Seconds the pod may run, start-up excluded."""
+    retries: Retries = 2
+    """Repeats of one range; nothing is published by it, and what is staged is not read again."""
+
+
 class LoadLimitsSection(StepLimitsSection):
     """Limits of the governed load."""
 
@@ -72,6 +90,10 @@ class StepsSection(Section):
     """The early, visible check of the bundle."""
     hook: HookLimitsSection = HookLimitsSection()
     """Hooks that have a task of their own."""
+    transfer_plan: TransferPlanLimitsSection = TransferPlanLimitsSection()
+    """Planning key ranges that have tasks of their own."""
+    transfer_partition: TransferPartitionLimitsSection = TransferPartitionLimitsSection()
+    """Each of those key ranges."""
     load: LoadLimitsSection = LoadLimitsSection()
     """The governed load."""
 

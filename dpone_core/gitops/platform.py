@@ -19,8 +19,14 @@ from dpone_core.manifest.document import Document, read_document
 from dpone_core.manifest.merge import Layer, merge
 from dpone_core.manifest.processes import in_document_order, problem_at
 from dpone_core.model.problem import ManifestInvalidError
+from dpone_core.model.vocabulary import StepKind
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_OPTIONAL_STEPS = {
+    StepKind.HOOK: "hook with a task",
+    StepKind.TRANSFER_PLAN: "key ranges with tasks",
+    StepKind.TRANSFER_PARTITION: "key ranges with tasks",
+}
 _OF_A_PROCESS = frozenset({"image", "connections", "steps"})
 
 
@@ -69,8 +75,11 @@ class PlatformFile:
             ),
         )
 
-    def require_used(self, process: str, refs: Iterable[str], *, has_hook_steps: bool) -> None:
-        """Raises ManifestInvalidError for what `processes.<process>` states without any effect on it."""
+    def require_used(self, process: str, refs: Iterable[str], *, kinds: frozenset[StepKind]) -> None:
+        """Raises ManifestInvalidError for what `processes.<process>` states without any effect on it.
+
+        `kinds` are those of its steps.
+        """
         entry = self.section.processes.get(process)
         if entry is None:
             return
@@ -80,8 +89,9 @@ class PlatformFile:
             for ref in entry.connections
             if ref not in set(refs)
         ]
-        if "hook" in entry.steps.model_fields_set and not has_hook_steps:
-            unused.append(((*at, "steps", "hook"), f"process '{process}' has no hook with a task of its own"))
+        for kind, what in _OPTIONAL_STEPS.items():
+            if kind.value in entry.steps.model_fields_set and kind not in kinds:
+                unused.append(((*at, "steps", kind.value), f"process '{process}' has no {what} of its own"))
         if "poll_interval_seconds" in entry.model_fields_set and not self.of(process).settings.deferrable:
             unused.append(((*at, "poll_interval_seconds"), f"process '{process}' is not deferrable"))
         self._refuse(Finding(code=CONFLICT, message=text, path=path, fix="remove it") for path, text in unused)

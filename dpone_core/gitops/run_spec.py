@@ -1,6 +1,7 @@
 """Compiles one process into its run-spec: verify, pre-hooks, load, post-hooks (S1 "Airflow GitOps UX"; design 12).
 
-Only hooks with `execution.airflow: separate_task` become steps; the load runs the others.
+Only hooks with `execution.airflow: separate_task` become steps; the load runs the others. With `airflow: mapped` key
+ranges are planned by a step of their own and staged by a step that Airflow maps over the plan; the load publishes them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.gitops.durability import require_durable
 from dpone_core.gitops.platform import ProcessPlatform
 from dpone_core.loading.hooks import phase_of, separate_hooks
+from dpone_core.model.connection import EMBEDDED_SCHEMES
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
@@ -64,6 +66,8 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
     Raises RunSpecRefusedError, VolumeRequiredError or DPONE_RUN_SPEC_INVALID.
     """
     plan, platform = request.plan, request.platform
+    if _is_mapped(request):
+        _refuse_embedded_sink(request)
     require_durable(request.config, platform.settings, mapped=frozenset(platform.connections))
     _refuse_inline_dependency(plan.pre_hooks)
     _refuse_separate_dependency(plan.post_hooks)
@@ -81,6 +85,7 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
         "steps": [
             _verify_step(request),
             *(_hook_step(request, hook, BUNDLE_VERIFY) for hook in before),
+            *_fan_out_steps(request, before),
             _load_step(request, before, after),
             *(_hook_step(request, hook, _load_id(request)) for hook in after),
         ],
@@ -154,6 +159,8 @@ def _load_step(
     receipts = [phase_of(hook.id, hook.phase) for hook in before]
     if before or after:
         argv += ["--separate-hooks", "receipts"]
+    if _is_mapped(request):
+        argv += ["--partitions", "staged"]
     repeatable = request.plan.target.strategy in _REPEATABLE_WITHOUT_RECEIPT
     config = request.config
     inline = [hook for hook in (*request.plan.pre_hooks, *request.plan.post_hooks) if hook not in (*before, *after)]
@@ -163,7 +170,7 @@ def _load_step(
         **_step(
             _load_id(request),
             StepKind.LOAD,
-            tuple(receipts) or (BUNDLE_VERIFY,),
+            (StepKind.TRANSFER_PARTITION.value,) if _is_mapped(request) else tuple(receipts) or (BUNDLE_VERIFY,),
             request.platform.steps.load,
             WithoutReceipt.RETRY if repeatable else WithoutReceipt.STOP,
             argv,
@@ -171,6 +178,53 @@ def _load_step(
         "receipts_from": receipts,
         "secret_env": _secrets(request, refs),
     }
+
+
+def _is_mapped(request: CompileRequest) -> bool:
+    partitioning = request.config.source.partitioning
+    return partitioning is not None and partitioning.mapped
+
+
+def _fan_out_steps(request: CompileRequest, before: tuple[HookDefinition, ...]) -> list[dict[str, object]]:
+    """Neither mutates the target, so both may always be repeated."""
+    partitioning = request.config.source.partitioning
+    if partitioning is None or not partitioning.mapped:
+        return []
+    manifest, steps, config = request.pack.manifest, request.platform.steps, request.config
+    arguments = [*_selector(request), *_pack_arguments(request)]
+    secrets = _secrets(request, (config.source.connection_ref, config.sink.connection_ref))
+    receipts = [phase_of(hook.id, hook.phase) for hook in before]
+    plan, partition = StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION
+    planning = ["dpone", "transfer", "plan", manifest, *arguments]
+    planning += ["--separate-hooks", "receipts"] if receipts else []
+    staging = ["dpone", "transfer", "load", manifest, *arguments]
+    waits_for, retry = tuple(receipts) or (BUNDLE_VERIFY,), WithoutReceipt.RETRY
+    return [
+        {
+            **_step(plan.value, plan, waits_for, steps.transfer_plan, retry, planning),
+            "receipts_from": receipts,
+            "secret_env": secrets,
+        },
+        {
+            **_step(partition.value, partition, (plan.value,), steps.transfer_partition, retry, staging),
+            "secret_env": secrets,
+            "mapped_over": plan.value,
+            "max_parallel": partitioning.workers,
+        },
+    ]
+
+
+def _refuse_embedded_sink(request: CompileRequest) -> None:
+    """An engine inside one process is no place where several pods stage."""
+    ref = request.config.sink.connection_ref
+    if ref is None or ref in request.platform.connections:
+        return
+    scheme = request.config.connections.get(ref, "").partition("://")[0].lower()
+    if scheme in EMBEDDED_SCHEMES:
+        raise RunSpecRefusedError(
+            f"connection '{ref}' is an engine inside one process, and key ranges are staged by several pods",
+            fix="load into a server, or write source.options.partitioning.airflow: inline",
+        )
 
 
 def _step(

@@ -406,6 +406,11 @@ _RECEIPT = (
         _NO_EXIT,
         ("DPONE_POD_EXIT_NONZERO", "A container ended with a non-zero exit.", "Read the step's log and receipt."),
         ("DPONE_TASK_NOT_SUCCESSFUL", "A task did not succeed.", "The verdict says what is true of the target."),
+        (
+            "DPONE_AIRFLOW_MAPPING_TOO_LONG",
+            "The plan has more partitions than Airflow maps in one task.",
+            "Plan fewer, or raise core.max_map_length.",
+        ),
         ("DPONE_TASK_STATE_UNKNOWN", "The state of a task is not known.", "Clear the gate once the tasks are settled."),
     ),
 )
@@ -762,12 +767,12 @@ _TRANSFER = _entries(
     ),
     (
         "native_transfer_plan_mismatch",
-        "The plan that was to be published is not the stored, open one of this run id, or its query or columns changed.",
+        "The plan to publish is not the stored, open one of this run id, or its query or columns changed since.",
         "Clear transfer_plan and everything behind it, so that ranges are planned and staged anew.",
     ),
     (
         "native_transfer_partition_not_staged",
-        "Ranges of the plan are not staged, or staging does not hold the rows that were counted; nothing was published.",
+        "Ranges of the plan are not staged, or not as they were counted when staged; nothing was published.",
         "Clear the mapped tasks transfer_partition of the indexes named, then the load.",
     ),
     (

@@ -109,8 +109,8 @@ def compile_manifest(
             sole_process=len(manifest.processes) == 1,
         )
     )
-    has_hook_steps = any(step.hook is not None for step in spec.steps)
-    platform.require_used(planned.config.process, used_refs(planned.config), has_hook_steps=has_hook_steps)
+    kinds = frozenset(step.kind for step in spec.steps)
+    platform.require_used(planned.config.process, used_refs(planned.config), kinds=kinds)
     return spec
 
 
