@@ -17,7 +17,7 @@ from dpone_core.errors import ErrorCode
 from dpone_core.model.vocabulary import StepKind
 
 PARTITIONS_TASK_ID: Final = "partitions"
-MAPPING_ITEM_INVALID: Final = ErrorCode("DPONE_AIRFLOW_MAPPING_ITEM_INVALID")
+MAPPING_ITEM_FOREIGN: Final = ErrorCode("DPONE_AIRFLOW_MAPPING_ITEM_FOREIGN")
 MAPPING_TOO_LONG: Final = ErrorCode("DPONE_AIRFLOW_MAPPING_TOO_LONG")
 
 _SCHEMA: Final = "dpone.airflow-mapping-item.v1"
