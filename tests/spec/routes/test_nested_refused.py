@@ -45,6 +45,7 @@ def test_a_load_into_several_tables_is_refused_by_every_verb(project: Project, v
     assert refused.exit_code == 2 and "Traceback" not in refused.stderr
     told = refused.stdout + refused.stderr
     assert NOT_AVAILABLE_YET in told and "sink.options.normalization" in told
+    assert project.execute("r1").refusal is not None
     assert project.target() == OLD and project.files() == known
 
 
