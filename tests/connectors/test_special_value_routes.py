@@ -18,7 +18,7 @@ from dpone_core.evidence.markdown import run_markdown
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from tests.connectors.mysql_servers import connected
 from tests.live.servers import scratch_mysql, scratch_postgres
-from tests.spec.builders import Finished, Project, code_of, flow, outcome_of
+from tests.spec.builders import Project, code_of, flow, outcome_of
 
 QUALITY = {
     "gates": [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}],
@@ -90,20 +90,28 @@ def project(tmp_path: Path, postgres: str) -> Project:
     return Project(tmp_path, environment={"DPONE_CONN_PG": postgres})
 
 
-def counts(finished: Finished) -> dict[str, int | None]:
-    return {
-        f"{each['column']}:{each['value']}": each["converted"]
-        for each in finished.result["details"]["converted_values"]
-    }
+def loaded(project: Project) -> dict[str, Any]:
+    """The result of a run inside this process; gates passed and all measured sides agree."""
+    execution = project.execute("r1")
+    assert code_of(execution) is None, execution.error
+    return succeeded(execution.outcomes[-1].report.as_json()["result"])
 
 
-def succeeded(finished: Finished) -> Finished:
-    assert finished.exit_code == 0, finished.stdout + finished.stderr
-    details = finished.result["details"]["reconciliation_metrics"]
+def succeeded(result: Any) -> dict[str, Any]:
+    details = result["details"]["reconciliation_metrics"]
     assert {gate["status"] for gate in details["quality_gates"]["results"]} == {"passed"}
     snapshots = details["acceptance_metrics"]["snapshots"].values()
     assert len({json.dumps([s["row_count"], s["null_counts"], s["distinct_counts"]]) for s in snapshots}) == 1
-    return finished
+    return dict(result)
+
+
+def counts(result: dict[str, Any]) -> dict[str, int | None]:
+    return {f"{each['column']}:{each['value']}": each["converted"] for each in result["details"]["converted_values"]}
+
+
+def reused(result: dict[str, Any]) -> int:
+    (staged,) = (step for step in result["details"]["load_steps"] if step["step_id"] == "staged")
+    return int(staged["details_json"]["partitions_reused"])
 
 
 def published(project: Project, name: str) -> str:
@@ -113,8 +121,9 @@ def published(project: Project, name: str) -> str:
 
 def test_postgres_converts_counts_and_reconciles(project: Project) -> None:
     project.written(from_postgres(*RULES))
-    finished = succeeded(project.run("--run-id", "r1"))
-    assert counts(finished) == CONVERTED
+    finished = project.run("--run-id", "r1")
+    assert finished.exit_code == 0, finished.stdout + finished.stderr
+    assert counts(succeeded(finished.result)) == CONVERTED
     assert project.target(TARGET) == IN_TARGET
     run = json.loads(published(project, "run.json"))
     (staged,) = (s for s in run["report"]["result"]["details"]["load_steps"] if s["step_id"] == "staged")
@@ -132,14 +141,14 @@ def test_postgres_converts_counts_and_reconciles(project: Project) -> None:
 def test_a_null_replacement_makes_a_not_null_column_nullable_and_no_other_one(project: Project) -> None:
     nullable = "SELECT is_nullable FROM duckdb_columns() WHERE table_name = 'orders' AND column_name = 'till'"
     project.written(from_postgres(*RULES))
-    succeeded(project.run("--run-id", "r1"))
+    loaded(project)
     assert project.target(nullable) == [(True,)]
     ends = [{"columns": ["till", "seen"], "value": "infinity", "becomes": None} for _ in ()]
     ends += [{"columns": ["till"], "value": "infinity", "becomes": "9999-12-31"}, *RULES[1:]]
     ends += [{"columns": ["seen"], "value": "infinity", "becomes": "9999-12-31T00:00:00Z"}]
     other = Project(project.root / "other", environment={"DPONE_CONN_PG": project.environment["DPONE_CONN_PG"]})
     other.written(from_postgres(*ends))
-    succeeded(other.run("--run-id", "r1"))
+    loaded(other)
     assert other.target(nullable) == [(False,)]
 
 
@@ -185,6 +194,7 @@ def test_a_source_that_converts_nothing_is_refused_by_check_plan_and_run(tmp_pat
     for command in ("check", "plan", "run"):
         finished = project.dpone(command, "m.yaml")
         assert finished.exit_code == 2 and "source 'sqlite' converts no 'infinity'" in finished.stdout + finished.stderr
+    assert code_of(project.execute("r1")) == "DPONE_ROUTE_REFUSED"
     assert not (tmp_path / "dwh.duckdb").exists()
 
 
@@ -199,8 +209,7 @@ def test_a_manifest_without_rules_says_nothing_of_them(project: Project) -> None
 
 def test_ranges_convert_and_count_what_they_publish(project: Project) -> None:
     project.written(from_postgres(source__options=split(), quality=RANGED))
-    finished = succeeded(project.run("--run-id", "r1"))
-    assert counts(finished) == CONVERTED and project.target(TARGET) == IN_TARGET
+    assert counts(loaded(project)) == CONVERTED and project.target(TARGET) == IN_TARGET
     transfer = json.loads(next((project.root / "evidence").rglob("native_transfer_runtime_*.json")).read_text())
     assert transfer["converted_values"] == CONVERTED
 
@@ -223,7 +232,7 @@ def test_ranges_of_a_legacy_sink_count_too(project: Project) -> None:
         f" FROM {parts}"
     ).fetchall()
     names = ("till:infinity", "till:-infinity", "rate:nan")
-    assert tuple(counts(finished)[name] for name in names) == found == (249, 250, 199)
+    assert tuple(counts(finished.result)[name] for name in names) == found == (249, 250, 199)
 
 
 class Interrupted:
@@ -251,25 +260,21 @@ def test_a_resume_counts_the_ranges_it_does_not_read_again(
 ) -> None:
     project.written(from_postgres(source__options=split(workers=1), quality=RANGED))
     interrupted(Interrupted.BROKEN)
-    failed = project.run("--run-id", "r1")
-    assert failed.code == "source_value_out_of_range", failed.stdout
+    assert code_of(project.execute("r1")) == "source_value_out_of_range"
     interrupted(Interrupted.MENDED)
-    finished = succeeded(project.run("--run-id", "r1"))
-    (staged,) = (s for s in finished.result["details"]["load_steps"] if s["step_id"] == "staged")
-    assert staged["details_json"]["partitions_reused"] == 4 and finished.result["extracted_rows"] < ROWS
-    assert counts(finished) == CONVERTED and project.target(TARGET) == [(ROWS, 750, 799, 250, 200)]
+    result = loaded(project)
+    assert reused(result) == 4 and result["extracted_rows"] < ROWS
+    assert counts(result) == CONVERTED and project.target(TARGET) == [(ROWS, 750, 799, 250, 200)]
 
 
 def test_another_rule_is_another_transfer(project: Project, interrupted: Callable[[str], None]) -> None:
     project.written(from_postgres(source__options=split(workers=1), quality=RANGED))
     interrupted(Interrupted.BROKEN)
-    assert project.run("--run-id", "r1").code == "source_value_out_of_range"
+    assert code_of(project.execute("r1")) == "source_value_out_of_range"
     interrupted(Interrupted.MENDED)
     changed = [{**RULES[2], "becomes": "-2.00"} if rule is RULES[2] else rule for rule in RULES]
     project.written(from_postgres(source__options={**split(workers=1), "special_values": changed}, quality=RANGED))
-    finished = succeeded(project.run("--run-id", "r1"))
-    (staged,) = (s for s in finished.result["details"]["load_steps"] if s["step_id"] == "staged")
-    assert staged["details_json"]["partitions_reused"] == 0
+    assert reused(loaded(project)) == 0
     assert project.target("SELECT count(*) FROM raw.orders WHERE rate = -2") == [(200,)]
     assert project.target("SELECT count(*) FROM raw.orders WHERE rate = -1") == [(0,)]
 
@@ -277,13 +282,12 @@ def test_another_rule_is_another_transfer(project: Project, interrupted: Callabl
 def test_a_staged_range_without_its_counts_is_read_again(project: Project, interrupted: Callable[[str], None]) -> None:
     project.written(from_postgres(source__options=split(workers=1), quality=RANGED))
     interrupted(Interrupted.BROKEN)
-    assert project.run("--run-id", "r1").code == "source_value_out_of_range"
+    assert code_of(project.execute("r1")) == "source_value_out_of_range"
     interrupted(Interrupted.MENDED)
     forget = f"record_json = replace(record_json, '{CONVERTED_FIELD}', 'forgotten')"
     project.warehouse(f"UPDATE etl_state.__dpone__transfer_checkpoints SET {forget}")
-    finished = succeeded(project.run("--run-id", "r1"))
-    (staged,) = (s for s in finished.result["details"]["load_steps"] if s["step_id"] == "staged")
-    assert staged["details_json"]["partitions_reused"] == 0 and counts(finished) == CONVERTED
+    result = loaded(project)
+    assert reused(result) == 0 and counts(result) == CONVERTED
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -302,8 +306,7 @@ def test_mysql_converts_counts_and_reconciles(tmp_path: Path, mysql: str, reader
     project.written(
         flow(source__type="mysql", source__table={"name": "history"}, source__options=options, quality=quality)
     )
-    finished = succeeded(project.run("--run-id", "r1"))
-    assert counts(finished) == {"till:zero_date": 100, "till:partial_date": 100, "seen:zero_date": 150}
+    assert counts(loaded(project)) == {"till:zero_date": 100, "till:partial_date": 100, "seen:zero_date": 150}
     assert project.target(
         "SELECT count(*) - count(till), count(*) FILTER (till = '2024-01-15'),"
         " count(*) FILTER (seen = '2000-01-01 00:00:00.125'), count(*) FROM raw.orders"
@@ -330,7 +333,6 @@ def test_duckdb_converts_counts_and_reconciles(tmp_path: Path) -> None:
             quality=QUALITY,
         )
     )
-    finished = succeeded(project.run("--run-id", "r1"))
-    assert counts(finished) == {"till:infinity": 250, "rate:nan": 200}
+    assert counts(loaded(project)) == {"till:infinity": 250, "rate:nan": 200}
     found = "SELECT count(*) FILTER (till = '9999-12-31'), count(*) - count(rate), count(*) FROM raw.orders"
     assert project.target(found) == [(250, 200, 1000)]
