@@ -84,6 +84,17 @@ def converted_details(context: LoadContext) -> dict[str, object]:
     return {"converted_values": [each.as_json() for each in found]} if found else {}
 
 
+def refuse_no_partition(context: LoadContext, rows: int) -> None:
+    """Without rows no partition is named; whether an empty source is meant so, only the manifest can say."""
+    target = context.plan.target
+    if target.strategy is StrategyMode.PARTITION_REPLACE and not rows and not target.allow_empty:
+        raise ConnectorError(
+            "the source has no rows, so partition_replace has no partition to replace",
+            code="partition_empty_refused",
+            fix="check the source, or set sink.strategy.allow_empty: true to accept that nothing is replaced",
+        )
+
+
 def source_dataset(context: LoadContext, payload: Extracted) -> SideDataset:
     return SideDataset(
         side=Side.SOURCE,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
+from dpone_core.loading.governance import refuse_no_partition
 from dpone_core.loading.native_blocks import refuse_unsettled_route
 from dpone_core.loading.native_workload import Transfer, cleanup_handle
 from dpone_core.model.fingerprint import fingerprint
@@ -30,7 +31,7 @@ from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.decision import decide
 from dpone_core.native_transfer.ledger import TransferLedger
 from dpone_core.planning.key_scales import PartitionKeyError
-from dpone_core.planning.partitions import covering, plan_ranges, route_of
+from dpone_core.planning.partitions import covering, plan_ranges, route_of, whole_partitions
 from dpone_core.ports.ranges import RangeSourcePort
 from dpone_core.ports.source import CursorWindow
 from dpone_core.ports.state import SavedCursor
@@ -96,6 +97,7 @@ class TransferPlanner:
         if key is None:
             raise PartitionKeyError(f"partitioning column '{column}' is not in the source")
         bounds = self.source.key_bounds(extraction.request, extraction.schema, column, snapshot)
+        refuse_no_partition(self.context, bounds.rows)
         if self.partitioning.lower is not None and self.partitioning.upper is not None:
             given = KeyBounds(lower=self.partitioning.lower, upper=self.partitioning.upper, rows=0)
             bounds = covering(key, given, bounds)
@@ -109,7 +111,9 @@ class TransferPlanner:
             updated_at=self.context.environment.clock.utc_now(),
             plan=TransferPlan(
                 column=column,
-                ranges=plan_ranges(key, bounds, self.partitioning.num_partitions),
+                ranges=plan_ranges(
+                    key, bounds, self.partitioning.num_partitions, whole_partitions(self.context.config)
+                ),
                 query_hash=query_hash,
                 schema_hash=schema_hash,
                 rows=bounds.rows,

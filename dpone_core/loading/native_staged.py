@@ -23,6 +23,7 @@ from dpone_core.loading.governance import (
     converted_details,
     judged,
     record_finalized,
+    refuse_no_partition,
     source_dataset,
     target_dataset,
 )
@@ -71,6 +72,7 @@ class NativeStagedCoordinator:
         try:
             rows = {each.done.partition.id: each.done.rows_exported for each in staged}
             refuse_lost_rows(context, self.transfer, rows)
+            refuse_no_partition(context, sum(rows.values()) or len(self.transfer.scope.kept))
             refuse_unwindowed_rows(self.transfer.extraction, sum(each.handle.staged_rows for each in staged))
             whole = self._assembled(staged, execution)
             receipt = self._judge(execution, staged)

@@ -25,6 +25,7 @@ from dpone_core.loading.governance import (
     converted_details,
     judged,
     record_finalized,
+    refuse_no_partition,
     source_dataset,
     source_side,
     stage_request,
@@ -36,7 +37,7 @@ from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.loading.unsettled import arm_commit, withdraw_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
-from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side, StrategyMode
+from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
 from dpone_core.ports.sink import FinalizeResult, StagedHandle, StagedLoadPort, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
@@ -120,20 +121,10 @@ class LoadGovernanceFinalizationCoordinator:
                         code="staged_row_count_mismatch",
                     )
                 refuse_unwindowed_rows(payload.extraction, counters.rows)
-                self._refuse_no_partition(handle)
+                refuse_no_partition(context, handle.staged_rows)
             context.record.load_status(LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows)
             unrecorded.pop_all()
         return handle
-
-    def _refuse_no_partition(self, handle: StagedHandle) -> None:
-        """Without rows no partition is named; whether an empty source is meant so, only the manifest can say."""
-        target = self.context.plan.target
-        if target.strategy is StrategyMode.PARTITION_REPLACE and not handle.staged_rows and not target.allow_empty:
-            raise ConnectorError(
-                "the source has no rows, so partition_replace has no partition to replace",
-                code="partition_empty_refused",
-                fix="check the source, or set sink.strategy.allow_empty: true to accept that nothing is replaced",
-            )
 
     def _rows(self, payload: ExtractedPayload, shield: ExitStack) -> Iterator[pa.RecordBatch]:
         """The pump's batches. Once they end a termination waits until staging has a handle to remove it by."""

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from dpone_core.errors import ETLExecutionError
+from dpone_core.model.load_config import PartitionGranularity
 from dpone_core.model.partition import KeyBounds
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
@@ -70,6 +71,45 @@ def scale_of(key: Column, bounds: KeyBounds) -> Scale:
                 f"partitioning column '{key.name}' is {key.type}, which has no ranges",
                 fix="choose an integer, decimal, date, timestamp, uuid or text column",
             )
+
+
+def start_of(key: Column, whole: PartitionGranularity) -> Callable[[int], int]:
+    """The number at which the day, month, year or value begins that a number of the key's scale lies in; UTC.
+
+    Raises PartitionKeyError for text, of which only the target can say which values are one partition, and for a type
+    without days.
+    """
+    kind = key.type.kind
+    if kind is ColumnKind.STRING:
+        raise PartitionKeyError(
+            f"partitioning column '{key.name}' is text, and a range of text may divide a target partition",
+            fix="remove source.options.partitioning, or partition the target by a number, date or timestamp",
+        )
+    if whole is PartitionGranularity.VALUE:
+        return lambda number: number
+    if kind is ColumnKind.DATE:
+        return lambda number: _day_of(date.fromordinal(number), whole).toordinal()
+    if kind not in _TIMES:
+        raise PartitionKeyError(
+            f"partitioning column '{key.name}' is {key.type} and has no {whole}",
+            fix="partition the target by value, or by a date or timestamp column",
+        )
+    return lambda number: _midnight(_day_of((_EPOCH + number * _MICROSECOND).date(), whole))
+
+
+def _day_of(day: date, whole: PartitionGranularity) -> date:
+    """The first day of its month or year."""
+    match whole:
+        case PartitionGranularity.YEAR:
+            return day.replace(month=1, day=1)
+        case PartitionGranularity.MONTH:
+            return day.replace(day=1)
+        case _:
+            return day
+
+
+def _midnight(day: date) -> int:
+    return (datetime(day.year, day.month, day.day, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def _decimal_scale(key: ColumnType) -> Scale:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from decimal import InvalidOperation
 
-from dpone_core.model.load_config import TableName
+from dpone_core.model.load_config import LoadConfig, PartitionGranularity, TableName
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.partition import KeyBounds, KeyRange, TransferRoute
 from dpone_core.model.table_schema import Column, ColumnKind
-from dpone_core.planning.key_scales import PartitionKeyError, Scale, scale_of
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.planning.key_scales import PartitionKeyError, Scale, scale_of, start_of
 
 
 def route_of(plan: LoadPlan) -> TransferRoute:
@@ -24,12 +25,26 @@ def route_of(plan: LoadPlan) -> TransferRoute:
     return TransferRoute(source_table=plan.source.dataset, target_table=str(named), strategy=target.strategy)
 
 
-def plan_ranges(key: Column, bounds: KeyBounds, partitions: int) -> tuple[KeyRange, ...]:
+def whole_partitions(config: LoadConfig) -> PartitionGranularity | None:
+    """What of the key a range must not divide: the target partitions that a publication replaces; None for others."""
+    partition = config.sink.physical_design.partition_by
+    if config.sink.strategy.mode is not StrategyMode.PARTITION_REPLACE or partition is None:
+        return None
+    return partition.granularity
+
+
+def plan_ranges(
+    key: Column, bounds: KeyBounds, partitions: int, whole: PartitionGranularity | None = None
+) -> tuple[KeyRange, ...]:
     """The NULL partition, then at most `partitions` ranges; fewer where the span has fewer values.
+
+    With `whole` no day, month, year or value of the key lies in two ranges: what replaces target partitions of that
+    granularity replaces nothing that another range has loaded.
 
     Raises PartitionKeyError for a type that has no ranges and for bounds that are not values of the key.
     """
     scale = scale_of(key, bounds)
+    start = None if whole is None else start_of(key, whole)
     null = KeyRange(partition_index=0, is_null_partition=True)
     if bounds.lower is None or bounds.upper is None:
         if bounds.lower is not None or bounds.upper is not None:
@@ -42,6 +57,8 @@ def plan_ranges(key: Column, bounds: KeyBounds, partitions: int) -> tuple[KeyRan
     if lower > upper:
         raise _invalid(key)
     edges = _edges(lower, upper, partitions)
+    if start is not None:
+        edges = sorted({start(edge) for edge in edges})
     starts = _starts(bounds.lower, bounds.upper, [scale.text(edge) for edge in edges], scale)
     return (null, *_ranges(starts, bounds.upper))
 

@@ -33,7 +33,7 @@ class Route:
     finalization_phase: FinalizationPhase
 
 
-_RANGED: Final = (StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND)
+_RANGED: Final = (StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND, StrategyMode.PARTITION_REPLACE)
 
 
 def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> None:
@@ -55,6 +55,20 @@ def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: C
             f"'{mode}' does not publish key ranges",
             path=path,
             fix=f"remove it, or use one of: {', '.join(_RANGED)}",
+        )
+    _refuse_divided_partitions(config)
+
+
+def _refuse_divided_partitions(config: LoadConfig) -> None:
+    """A range replaces the target partitions of its rows, so none may have rows in another range."""
+    partition, split = config.sink.physical_design.partition_by, config.source.partitioning
+    if config.sink.strategy.mode is not StrategyMode.PARTITION_REPLACE or partition is None or split is None:
+        return
+    if partition.column != split.column:
+        raise RouteRefusedError(
+            f"ranges of '{split.column}' would divide target partitions of '{partition.column}'",
+            path=("source", "options", "partitioning", "column"),
+            fix=f"write column: {partition.column}, or remove partitioning",
         )
 
 

@@ -25,7 +25,7 @@ from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.range_conformance import bounds_of, require_each_key_once, require_no_bounds, require_refused
 from tests.connectors.sessions import connection
-from tests.spec.builders import Project, flow, outcome_of
+from tests.spec.builders import Project, flow
 
 T = ExtractRequest(table=TableName(schema="src", name="t"))
 HUGE = 2**127
@@ -196,14 +196,21 @@ def test_a_key_without_order_or_form_is_refused(ports: SourcePorts, declared: st
     require_refused(ports, table(ports, f"k {declared}", literal), code)
 
 
+FILLED = """
+import sys, chdb
+with chdb.connect(sys.argv[1]) as connection:
+    connection.query("CREATE DATABASE src")
+    connection.query("CREATE TABLE src.t (id Nullable(Int64), v String) ENGINE = MergeTree ORDER BY tuple()")
+    connection.query("INSERT INTO src.t SELECT if(number = 0, NULL, number), toString(number) FROM numbers(5001)")
+"""
+
+
 @pytest.mark.parametrize("sink_type", ["duckdb", "one directory"])
 def test_a_native_transfer_loads_every_range(tmp_path: Path, sink_type: str) -> None:
     directory = tmp_path / "shop"
     directory.mkdir()
-    with open_source(connection(f"chdb:///{directory}")) as opened:
-        table_sql = "CREATE TABLE src.t (id Nullable(Int64), v String) ENGINE = MergeTree ORDER BY tuple()"
-        filled = "INSERT INTO src.t SELECT if(number = 0, NULL, number), toString(number) FROM numbers(5001)"
-        run(opened, "CREATE DATABASE src", table_sql, filled)
+    filled = subprocess.run([sys.executable, "-c", FILLED, str(directory)], timeout=120)
+    assert filled.returncode == 0
     project = Project(tmp_path, environment={"DPONE_CONN_SHOP": f"chdb:///{directory}"})
     if sink_type == "one directory":
         project.environment["DPONE_CONN_DWH"] = f"chdb:///{directory}"
@@ -216,6 +223,6 @@ def test_a_native_transfer_loads_every_range(tmp_path: Path, sink_type: str) -> 
             quality={"gates": [{"type": "row_count_reconciliation"}]},
         )
     )
-    execution = project.execute("r1")
-    assert execution.error is None
-    assert outcome_of(execution).result.final_rows == 5_001
+    finished = project.run("--run-id", "r1")
+    assert finished.exit_code == 0, finished.stderr
+    assert finished.result["final_rows"] == 5_001

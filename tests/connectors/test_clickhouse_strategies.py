@@ -314,3 +314,33 @@ def test_a_nullable_key_of_a_new_target_is_refused_by_name(sink: OpenSink) -> No
         with pytest.raises(ConnectorError) as raised:
             step(wanted)
         assert raised.value.code == "order_by_column_nullable" and "'id'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("zone", "granularity", "refused"),
+    [
+        ("'UTC'", PartitionGranularity.MONTH, False),
+        ("'Asia/Kathmandu'", PartitionGranularity.MONTH, True),
+        ("", PartitionGranularity.DAY, True),
+        ("'Asia/Kathmandu'", PartitionGranularity.VALUE, False),
+    ],
+)
+def test_ranges_replace_days_that_begin_at_midnight_in_utc_only(
+    sink: OpenSink, zone: str, granularity: PartitionGranularity, refused: bool
+) -> None:
+    """A target of another hand may have days of its own zone, of which two ranges would each hold a part."""
+    table, moment = fresh_table(), ColumnType(kind=ColumnKind.TIMESTAMP_TZ, fraction=6)
+    session = session_of(sink)
+    session.command(f"CREATE DATABASE IF NOT EXISTS {table.schema}")
+    text = f"DateTime64(6{', ' if zone else ''}{zone})"
+    session.command(f"CREATE TABLE {table} (id Int64, part {text}) ENGINE = MergeTree PARTITION BY part ORDER BY id")
+    schema = TableSchema(columns=(Column(name="id", type=INT64), Column(name="part", type=moment)))
+    wanted = replace_request(table, schema=schema, partition_by=PartitionBy(column="part", granularity=granularity))
+    ranges = sink.ports.ranges
+    assert ranges is not None
+    if not refused:
+        ranges.prepare(wanted)
+        return
+    with pytest.raises(ConnectorError) as raised:
+        ranges.prepare(wanted)
+    assert raised.value.code == "physical_design_mismatch" and "'part'" in str(raised.value)

@@ -195,6 +195,9 @@ def test_a_native_transfer_loads_every_range(tmp_path: Path, sink_type: str) -> 
             quality={"gates": [{"type": "row_count_reconciliation"}]},
         )
     )
+    if sink_type == "clickhouse":
+        assert project.run("--run-id", "r1").result["final_rows"] == 5_001
+        return
     execution = project.execute("r1")
     assert execution.error is None
     assert outcome_of(execution).result.final_rows == 5_001

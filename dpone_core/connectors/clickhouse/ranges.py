@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
+from dpone_core.model.load_config import PartitionGranularity
+from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import StagedHandle, StageRequest
 
 from .catalog import artifact_of, count_of, facts_of, partitions_of
@@ -22,10 +24,32 @@ class ClickHouseRanges:
         self._session = session
 
     def prepare(self, request: StageRequest) -> None:
+        self._refuse_local_days(request)
         ddl = Ddl(request.physical_design.cluster)
         schemas = (artifact_of(self._session, request, STAGING).schema, self._session.resolve(request.target).schema)
         for schema in dict.fromkeys(schemas):
             self._run(ddl.create_database(schema or ""))
+
+    def _refuse_local_days(self, request: StageRequest) -> None:
+        """Ranges end at midnight in UTC: where the target's days begin at another hour, two of them would meet in one
+        partition, and the second would replace what the first has loaded."""
+        partition, target = request.physical_design.partition_by, self._session.resolve(request.target)
+        if request.strategy is not StrategyMode.PARTITION_REPLACE or partition is None:
+            return
+        if partition.granularity is PartitionGranularity.VALUE:
+            return
+        for (text,) in self._session.rows(
+            "SELECT type FROM system.columns WHERE database = {database:String} AND table = {name:String}"
+            " AND name = {column:String}",
+            {"database": target.schema or "", "name": target.name, "column": partition.column},
+        ):
+            if "DateTime" in str(text) and "'UTC'" not in str(text):
+                raise ConnectorError(
+                    f"partition column {partition.column!r} of the target is not kept in UTC, so ranges could divide"
+                    f" one {partition.granularity}",
+                    code="physical_design_mismatch",
+                    fix="remove source.options.partitioning, or give the column the time zone UTC",
+                )
 
     def find(self, request: StageRequest) -> StagedHandle | None:
         table = artifact_of(self._session, request, STAGING)
