@@ -1,0 +1,45 @@
+"""One record is one line, whatever its text and its exception hold (case A25)."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dpone_core.cli.console import log_to
+from dpone_core.evidence.redaction import Redactor
+
+BREAKS = ["\n", "\r\n", "\r", "\n\n \n"]
+
+
+@contextmanager
+def logged() -> Iterator[io.StringIO]:
+    text, logger = io.StringIO(), logging.getLogger("dpone")
+    log_to(text, Redactor(), "INFO")
+    try:
+        yield text
+    finally:
+        logger.handlers.clear()
+
+
+@pytest.mark.parametrize("line_break", BREAKS)
+def test_a_message_of_several_lines_is_one_line(line_break: str) -> None:
+    with logged() as text:
+        logging.getLogger("dpone").info("first%ssecond%s", line_break, line_break)
+        logging.getLogger("dpone").info("after")
+    lines = text.getvalue().splitlines()
+    assert len(lines) == 2 and "first" in lines[0] and "second" in lines[0] and lines[1].endswith(" after")
+
+
+@pytest.mark.parametrize("line_break", BREAKS)
+def test_an_exception_of_several_lines_is_one_line(line_break: str) -> None:
+    with logged() as text:
+        try:
+            raise ValueError(f"one{line_break}{line_break}two")
+        except ValueError:
+            logging.getLogger("dpone").exception("failed")
+    (line,) = text.getvalue().splitlines()
+    assert "failed" in line
