@@ -84,6 +84,7 @@ def _partitioning(plan: LoadPlan) -> dict[str, object]:
             "workers": split.workers,
             "bounds": "given" if split.lower is not None else "asked",
             "checkpoints": split.checkpoints.value,
+            **({"airflow": "mapped"} if split.mapped else {}),
             "publication": "once" if together else "range by range",
         }
     }

@@ -14,6 +14,7 @@ import pytest
 from dpone_core.api import check
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
+from dpone_core.native_transfer.report import report_path
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of, hook, hooks, outcome_of
 from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan, fanned, fanned_append, split
@@ -187,6 +188,38 @@ def test_a_second_publication_only_validates(fan: Fan) -> None:
     assert {step.step_id for step in outcome_of(again).steps}.isdisjoint({"staged", "finalized"})
 
 
+def test_a_commit_whose_report_failed_is_only_validated_and_its_ranges_are_not_read_again(fan: Fan) -> None:
+    plan = fan.staged()
+    blocked = fan.project.root / "evidence" / f"{report_path('orders', RUN)}.json"
+    (blocked / "in_the_way").mkdir(parents=True)
+    first = fan.publish(plan)
+    assert code_of(first) is not None and fan.ids() == EVERY
+    assert outcome_of(first).retry is RetryClassification.RETRY_VIA_NATIVE_RESUME
+    again = fan.load(plan, 3)
+    assert (again.error, again.extracted_rows, again.staged_rows) == (None, 0, 34)
+    assert again.document is not None and again.document["state"] == "committed"
+    (blocked / "in_the_way").rmdir()
+    blocked.rmdir()
+    second = fan.publish(plan)
+    assert code_of(second) is None, second.error
+    assert fan.ids() == EVERY and outcome_of(second).result.inserted_rows == 0
+
+
+def test_an_append_that_was_published_in_part_goes_on_with_what_is_missing(fan: Fan) -> None:
+    fan.project.written(fanned_append(quality={"gates": [{"type": "row_count_reconciliation"}]}))
+    fan.sql("CREATE SCHEMA raw", "CREATE TABLE raw.orders (id int8 CHECK (id < 50), v text, at int8 NOT NULL)")
+    plan = fan.staged()
+    first = fan.publish(plan)
+    assert code_of(first) is not None and len(fan.ids()) == 34
+    assert [status for status, _ in fan.checkpoints()] == ["committed", "committed", "failed", "loaded"]
+    fan.sql("ALTER TABLE raw.orders DROP CONSTRAINT orders_id_check")
+    assert code_of(fan.publish(plan)) == "native_transfer_partition_not_staged"
+    assert [fan.load(plan, index).extracted_rows for index in range(4)] == [0, 0, 33, 0]
+    second = fan.publish(plan)
+    assert code_of(second) is None, second.error
+    assert len(fan.ids()) == 100 and outcome_of(second).result.inserted_rows == 66
+
+
 def test_a_run_that_finished_takes_no_range_until_it_is_planned_anew(fan: Fan) -> None:
     plan = fan.staged()
     assert code_of(fan.publish(plan)) is None
@@ -212,6 +245,17 @@ def test_an_append_keeps_the_window_of_its_plan(fan: Fan) -> None:
     assert fan.staged("next") != plan
     assert code_of(fan.publish(fan.planned("next"), "next")) is None
     assert sorted(row[0] for row in fan.sql("SELECT at FROM raw.orders")) == list(range(101))
+    assert code_of(fan.publish(plan)) == "native_transfer_plan_mismatch"  # another run went on from there
+
+
+def test_a_released_run_is_neither_staged_nor_published(fan: Fan) -> None:
+    plan = fan.staged()
+    released = fan.project.dpone(
+        *("transfer", "reconcile", "m.yaml", "--run-id", RUN, "--found", "removed", "--reason", "given up")
+    )
+    assert released.exit_code == 0, released.stdout
+    assert refused_code(fan.load(plan, 1)) == "DPONE_TRANSFER_PARTITION_REFUSED"
+    assert code_of(fan.publish(plan)) == "native_transfer_plan_mismatch" and not fan.has_target()
 
 
 def test_another_load_in_between_is_found_by_its_cursor(fan: Fan) -> None:

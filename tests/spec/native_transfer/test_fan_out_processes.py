@@ -1,0 +1,164 @@
+"""Ranges staged by real processes, some at the same time, one of them killed: every row once, only lost ranges again.
+
+Design 10 "Fan-out"; cases L08, L11.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.servers import scratch_postgres
+from tests.spec.builders import Finished, Project, flow
+from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan, fanned, split
+
+DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
+AT_A_TIME = 3
+PATIENCE_SECONDS = 120
+SLOW_VIEW = (
+    "CREATE TABLE slow (on_ boolean)",
+    "INSERT INTO slow VALUES (false)",
+    "CREATE VIEW v AS SELECT id, v, at FROM t"
+    " WHERE id IS DISTINCT FROM 50 OR NOT (SELECT on_ FROM slow) OR pg_sleep(600) IS NOT NULL",
+)
+ASLEEP = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+
+
+@pytest.fixture
+def fan(tmp_path: Path) -> Iterator[Fan]:
+    with scratch_postgres() as uri:
+        yield Fan.at(tmp_path, uri)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, str(DOUBLE), str(tmp_path / "served")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield f"clickhouse://127.0.0.1:{int(process.stdout.readline())}/default"
+        process.kill()
+
+
+def planned(project: Project) -> tuple[str, int]:
+    done = project.dpone("transfer", "plan", "m.yaml", "--run-id", RUN, "--format", "json")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    return str(done.document["transfer_plan"]), int(done.document["partitions"])
+
+
+def mapped(plan: str, index: int) -> dict[str, str]:
+    """What the scheduler sets for the mapped task of one index."""
+    item = {
+        "schema": "dpone.airflow-mapping-item.v1",
+        "mode": "native_transfer",
+        "mapping_plan_fingerprint": plan,
+        "item_index": index,
+    }
+    return {"DPONE_AIRFLOW_MAPPING_ITEM": json.dumps(item), "DPONE_MAP_INDEX": str(index), "DPONE_DAG_RUN_ID": RUN}
+
+
+def started(project: Project, plan: str, index: int) -> tuple[subprocess.Popen[str], tuple[str, ...]]:
+    receipt = str(project.root / f"receipt-{index}.json")
+    arguments = ("transfer", "load", "m.yaml", "--format", "json", "--receipt-path", receipt)
+    return project.start(*arguments, environment=mapped(plan, index)), arguments
+
+
+def loaded(project: Project, plan: str, indexes: range) -> list[dict[str, Any]]:
+    """The receipts of one process per index, `AT_A_TIME` of them together."""
+    receipts: list[dict[str, Any]] = []
+    for first in range(indexes.start, indexes.stop, AT_A_TIME):
+        together = [started(project, plan, index) for index in range(first, min(first + AT_A_TIME, indexes.stop))]
+        for process, arguments in together:
+            done = project.finished(process, arguments)
+            assert done.exit_code == 0 and done.receipt is not None, done.stdout + done.stderr
+            receipts.append(done.receipt)
+    return receipts
+
+
+def published(project: Project, plan: str) -> Finished:
+    return project.run("--run-id", RUN, "--partitions", "staged", environment={"DPONE_TRANSFER_PLAN": plan})
+
+
+@pytest.mark.slow
+def test_postgres_sixteen_ranges_and_the_one_of_null_by_processes_of_their_own(fan: Fan) -> None:
+    fan.project.written(fanned(source__options={"partitioning": split(num_partitions=16)}))
+    plan, partitions = planned(fan.project)
+    assert partitions == 17
+    receipts = loaded(fan.project, plan, range(partitions))
+    assert [receipt["map_index"] for receipt in receipts] == list(range(17))
+    assert sum(receipt["extracted_rows"] for receipt in receipts) == len(EVERY) and not fan.has_target()
+    done = published(fan.project, plan)
+    assert done.exit_code == 0 and done.receipt is not None, done.stdout
+    assert (done.receipt["extracted_rows"], done.receipt["inserted_rows"]) == (0, len(EVERY))
+    assert fan.ids() == EVERY and fan.sql(STAGING) == []
+
+
+@pytest.mark.slow
+def test_sqlite_into_a_served_clickhouse_by_processes_of_their_own(tmp_path: Path, served: str) -> None:
+    import clickhouse_connect
+
+    project = Project(tmp_path, environment={"DPONE_CONN_DWH": served})
+    rows = [(number, f"n{number}", number) for number in range(1, 101)]
+    project.orders(rows)
+    project.written(
+        flow(
+            source__options={"partitioning": split(num_partitions=16)},
+            sink__type="clickhouse",
+            quality={"gates": [{"type": "row_count_reconciliation"}]},
+        )
+    )
+    plan, partitions = planned(project)
+    receipts = loaded(project, plan, range(partitions))
+    assert sum(receipt["extracted_rows"] for receipt in receipts) == 100
+    again = loaded(project, plan, range(2))
+    assert [receipt["extracted_rows"] for receipt in again] == [0, 0]
+    with sqlite3.connect(tmp_path / "shop.sqlite") as source:
+        source.execute("DELETE FROM orders")
+    source.close()
+    done = published(project, plan)
+    assert done.exit_code == 0, done.stdout
+    port = int(served.rsplit(":", 1)[1].split("/")[0])
+    client = clickhouse_connect.get_client(host="127.0.0.1", port=port)
+    try:
+        assert client.query("SELECT id, name, updated_at FROM raw.orders ORDER BY id").result_rows == rows
+        assert client.query("SELECT name FROM system.tables WHERE name LIKE '\\_\\_dpone\\_\\_stg%'").result_rows == []
+    finally:
+        client.close()
+
+
+def test_a_killed_range_is_the_only_one_that_is_read_again(fan: Fan) -> None:
+    fan.sql(*SLOW_VIEW)
+    fan.project.written(fanned(source__table={"schema": "public", "name": "v"}))
+    plan = fan.planned()
+    for index in (0, 1, 3):
+        assert fan.load(plan, index).error is None
+    fan.sql("UPDATE slow SET on_ = true")
+    process, arguments = started(fan.project, plan, 2)
+    sleeping = waited(fan)
+    process.send_signal(signal.SIGKILL)
+    killed = fan.project.finished(process, arguments)
+    assert killed.exit_code == -signal.SIGKILL and killed.receipt is None
+    fan.sql("UPDATE slow SET on_ = false", *(f"SELECT pg_terminate_backend({pid})" for pid in sleeping))
+    assert [status for status, _ in fan.checkpoints()] == ["loaded", "loaded", "planned", "loaded"]
+    assert getattr(fan.publish(plan).error, "code", None) == "native_transfer_partition_not_staged"
+    assert [fan.load(plan, index).extracted_rows for index in range(4)] == [0, 0, 33, 0]
+    execution = fan.publish(plan)
+    assert execution.error is None and fan.ids() == EVERY and fan.sql(STAGING) == []
+
+
+def waited(fan: Fan) -> list[int]:
+    """Backends that sleep in the middle of a range."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not (found := fan.sql(ASLEEP)):
+        assert time.monotonic() < until, "the range was never read"
+        time.sleep(0.05)
+    return [row[0] for row in found]
