@@ -1,8 +1,8 @@
 """The fault matrix of native transfer: each step of it, each way it can go wrong, and what must be true afterwards.
 
-An append publishes its ranges one by one (3 with the empty range of NULL keys, 4, 5 and 6); a full refresh publishes
-them together. The next attempt has the same run id. If it is blocked, an operator looks and says what is true; then it
-must finish.
+An append publishes its ranges one by one (3 with the empty range of NULL keys, 4, 5 and 6), and so does a replacement,
+whose ranges each hold whole partitions of the target; a full refresh publishes them together. The next attempt has the
+same run id. If it is blocked, an operator looks and says what is true; then it must finish.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from tests.spec.builders import append_flow, flow
 
 APPEND: Final = "incremental_append"
 REFRESH: Final = "full_refresh"
-RANGES: Final = [[], [3], [4], [5, 6]]
-OLD: Final = {APPEND: [1, 2], REFRESH: [1, 2, 3]}
-NEW: Final = {APPEND: [1, 2, 3, 4, 5, 6], REFRESH: [1, 2, 3, 4, 5, 6, 7]}
-OLD_CURSOR: Final = {APPEND: "30", REFRESH: None}
-NEW_CURSOR: Final = {APPEND: "70", REFRESH: None}
-PARTITIONS: Final = {APPEND: 4, REFRESH: 4}
+REPLACE: Final = "partition_replace"
+RANGES: Final = {APPEND: [[], [3], [4], [5, 6]], REPLACE: [[], [11, 12], [13, 14], [15, 16, 17]]}
+REPLACED: Final = {APPEND: [[], [], [], []], REPLACE: [[], [1, 2], [3], []]}
+"""Ids each range brings, and those of the old target that go with it."""
+OLD: Final = {APPEND: [1, 2], REFRESH: [1, 2, 3], REPLACE: [1, 2, 3]}
+NEW: Final = {APPEND: [1, 2, 3, 4, 5, 6], REFRESH: [1, 2, 3, 4, 5, 6, 7], REPLACE: [11, 12, 13, 14, 15, 16, 17]}
+OLD_CURSOR: Final = {APPEND: "30", REFRESH: None, REPLACE: None}
+NEW_CURSOR: Final = {APPEND: "70", REFRESH: None, REPLACE: None}
+PARTITIONS: Final = {APPEND: 4, REFRESH: 4, REPLACE: 4}
 BOTH: Final = (When.BEFORE, When.AFTER)
 UNRESOLVED: Final = {"armed", "checkpoint_incomplete", "target_outcome_unknown"}
 
@@ -97,6 +100,15 @@ STEPS: Final = {
         Step(name="state", call="cursor_state"),
         *_END,
     ),
+    REPLACE: (
+        *_BEFORE,
+        *_JUDGED,
+        *_publication(1),
+        *_publication(2),
+        *_publication(3),
+        *_AFTER,
+        *_END,
+    ),
 }
 
 
@@ -147,6 +159,14 @@ def manifest(sink: str, mode: str) -> dict[str, object]:
     }
     if mode == REFRESH:
         return flow(sink__type=sink, source__options={"partitioning": partitioning}, quality=quality)
+    if mode == REPLACE:
+        return flow(
+            sink__type=sink,
+            sink__strategy={"mode": REPLACE},
+            sink__options={"physical_design": {"partition_by": {"column": "updated_at"}}},
+            source__options={"partitioning": {**partitioning, "column": "updated_at"}},
+            quality=quality,
+        )
     options = {"incremental": {"cursor_column": "updated_at"}, "partitioning": partitioning}
     return append_flow(sink__type=sink, source__options=options, quality=quality)
 
@@ -197,12 +217,16 @@ def reachable(mode: str) -> list[list[int]]:
     """Every target an attempt may leave: all ranges at once, or the first ones."""
     if mode == REFRESH:
         return [OLD[mode], NEW[mode]]
-    return [target_with(mode, [number < count for number in range(len(RANGES))]) for count in range(len(RANGES) + 1)]
+    ranges = range(len(RANGES[mode]))
+    return [target_with(mode, [number < count for number in ranges]) for count in range(len(ranges) + 1)]
 
 
 def target_with(mode: str, published: list[bool]) -> list[int]:
-    """The old rows and those of the published ranges."""
-    return sorted([*OLD[mode], *(row for rows, done in zip(RANGES, published, strict=False) if done for row in rows)])
+    """The old rows without those that were replaced, and those of the published ranges."""
+    done = [number for number, is_published in enumerate(published) if is_published]
+    replaced = {row for number in done for row in REPLACED[mode][number]}
+    brought = [row for number in done for row in RANGES[mode][number]]
+    return sorted([*(row for row in OLD[mode] if row not in replaced), *brought])
 
 
 def violations(cell: Cell, left: Left) -> Iterator[str]:
@@ -214,7 +238,7 @@ def violations(cell: Cell, left: Left) -> Iterator[str]:
     if blocked is not cell.leaves_guard:
         yield f"unresolved guards: {left.phases('r')}"
     committed = [status == "committed" for status in left.statuses("r")]
-    if mode == APPEND and not blocked and target_with(mode, committed) != left.ids:
+    if mode != REFRESH and not blocked and target_with(mode, committed) != left.ids:
         yield f"checkpoints say {left.statuses('r')} of a target with {left.ids}"
     if mode == REFRESH and all(committed) and committed and left.ids != NEW[mode]:
         yield "all ranges are committed and the target is the old one"

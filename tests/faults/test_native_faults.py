@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tests.faults.native_matrix import (
     OLD,
     RANGES,
     REFRESH,
+    REPLACE,
     STEPS,
     UNRESOLVED,
     Cell,
@@ -69,6 +72,9 @@ def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Callable
             assert bench(project.root, sink, "first") == 0
             assert Left.of(project.root, "first", 0).ids == OLD[mode]
             project.add_orders((4, "d", 40), (5, "e", 50), (6, "f", 60), (7, "g", 70))
+            if mode == REPLACE:
+                with closing(sqlite3.connect(project.root / "shop.sqlite")) as source, source:
+                    source.execute("UPDATE orders SET id = id + 10")
             made[(sink, mode)] = project.root
         return made[(sink, mode)]
 
@@ -79,12 +85,19 @@ def quick(cell: Cell) -> bool:
     """Each step of an append by a kill; where the target is published, each strategy by what differs there."""
     place, kind = (cell.mode, cell.step.name, cell.when), cell.kind
     if cell.sink == "clickhouse":
-        publishes = {(REFRESH, "finalize 1", When.BEFORE), (APPEND, "finalize 2", When.AFTER)}
+        publishes = {
+            (REFRESH, "finalize 1", When.BEFORE),
+            (APPEND, "finalize 2", When.AFTER),
+            (REPLACE, "finalize 2", When.AFTER),
+        }
         return kind is FaultKind.SIGKILL and place in publishes
     if cell.mode == APPEND:
         return (kind, cell.when) == (FaultKind.SIGKILL, When.AFTER) or (
             kind is FaultKind.ERROR and cell.step.name in ("finalize 2", "commit 2", "stage")
         )
+    if cell.mode == REPLACE:
+        published = {(REPLACE, "finalize 2", When.BEFORE), (REPLACE, "finalize 2", When.AFTER)}
+        return kind is FaultKind.SIGKILL and place in {*published, (REPLACE, "commit 2", When.BEFORE)}
     return place in {
         (REFRESH, "finalize 1", When.BEFORE),
         (REFRESH, "finalize 1", When.AFTER),
@@ -143,7 +156,7 @@ def is_published(cell: Cell, left: Left) -> bool:
     if cell.mode == REFRESH:
         return left.ids != OLD[cell.mode]
     unresolved = [number for number, phase in enumerate(left.phases("r")) if phase in UNRESOLVED]
-    return RANGES[unresolved[-1]][0] in left.ids
+    return RANGES[cell.mode][unresolved[-1]][0] in left.ids
 
 
 def settled(cell: Cell, left: Left) -> Left:
