@@ -1,5 +1,5 @@
-"""The Python API: `from dpone.api import run, plan, check`."""
+"""The Python API: `from dpone.api import run, plan, check`; for ranges in processes of their own the other three."""
 
-from dpone_core.api import check, plan, run
+from dpone_core.api import TransferOptions, check, load_partition, plan, plan_transfer, run
 
-__all__ = ["check", "plan", "run"]
+__all__ = ["TransferOptions", "check", "load_partition", "plan", "plan_transfer", "run"]
