@@ -19,7 +19,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.payload import Extracted, ExtractedPayload
 from dpone_core.loading.record import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model import lineage
-from dpone_core.model.outcome import AcceptanceMetricSnapshot, QualityGateFailureOutcome
+from dpone_core.model.outcome import AcceptanceMetricSnapshot, LoadResult, QualityGateFailureOutcome
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import Boundary, GateType, Side, StrategyMode
 from dpone_core.ports.sink import LineageColumns, StageRequest
@@ -78,9 +78,9 @@ def add_columns(context: LoadContext, payload: Extracted) -> None:
             context.sessions.sink.target.add_columns(context.plan.target.table, added)
 
 
-def converted_details(context: LoadContext) -> dict[str, object]:
-    """Of a step that has counted them; nothing without declared special values."""
-    found = context.position.result.converted_values
+def converted_details(result: LoadResult) -> dict[str, object]:
+    """Of the step that counted them; nothing without declared special values."""
+    found = result.converted_values
     return {"converted_values": [each.as_json() for each in found]} if found else {}
 
 

@@ -158,5 +158,5 @@ class LegacyLoadGovernanceCoordinator:
             "inserted_rows": result.inserted_rows,
             "updated_rows": result.updated_rows,
             "final_rows": result.final_rows,
-            **converted_details(self.context),
+            **converted_details(result),
         }

@@ -12,7 +12,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
-from dpone_core.loading.governance import stage_request
+from dpone_core.loading.governance import converted_details, stage_request
 from dpone_core.loading.native_plan import TransferPlanner
 from dpone_core.loading.native_stage import RangeStager
 from dpone_core.loading.native_stored import CLEAR_THE_PLAN, StoredTransfer, TransferPlanMismatchError
@@ -130,6 +130,7 @@ class FanOut:
                 "rows": result.staged_rows,
                 "extracted_rows": result.extracted_rows,
                 "bytes": None if staged.done.reused else staged.done.bytes_exported,
+                **converted_details(result),
             }
         context.record.load_status(
             LoadStatus.STAGED, extracted_rows=result.extracted_rows, staged_rows=result.staged_rows

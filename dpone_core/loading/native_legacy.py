@@ -93,7 +93,7 @@ class NativeLegacyCoordinator:
             "extracted_rows": result.extracted_rows,
             "inserted_rows": result.inserted_rows,
             "final_rows": result.final_rows,
-            **converted_details(context),
+            **converted_details(result),
         }
         record_finalized(context, started_at, finished_at, details)
         context.position.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))

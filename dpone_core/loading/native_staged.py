@@ -116,7 +116,7 @@ class NativeStagedCoordinator:
                 "partitions": len(staged),
                 "partitions_reused": sum(each.done.reused for each in staged),
                 "workers": self.stager.partitioning.workers,
-                **converted_details(context),
+                **converted_details(result),
             }
         context.record.load_status(
             LoadStatus.STAGED, extracted_rows=result.extracted_rows, staged_rows=result.staged_rows

@@ -20,6 +20,8 @@ from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
 from dpone_core.loading.unsettled import rearm_commit, refuse_unsettled
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.outcome import LoadResult
+from dpone_core.model.special_values import uncounted
 from dpone_core.model.vocabulary import SourceState, StateType
 from dpone_core.ports.hooks import HookOutcome
 from dpone_core.ports.state import CursorStateMovedError, SavedCursor
@@ -106,6 +108,7 @@ class ETLProcessor:
                 "target_absent": extraction.target.created,
                 "added_columns": list(extraction.target.added.names),
             }
+        context.position.result = LoadResult(converted_values=uncounted(extraction.request.special_values))
         return extraction
 
     def _publish_success(self, execution: QualityGateExecution, loaded: PayloadLoad) -> None:

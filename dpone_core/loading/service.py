@@ -13,8 +13,6 @@ from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.staged import LoadGovernanceFinalizationCoordinator
 from dpone_core.loading.typed_rows import SideHashes
-from dpone_core.model.outcome import LoadResult
-from dpone_core.model.special_values import uncounted
 from dpone_core.model.vocabulary import LoadPath
 from dpone_core.quality.execution import QualityGateExecution
 
@@ -59,7 +57,6 @@ class ExtractedPayloadLoadService:
 
     def load(self, extraction: Extraction, execution: QualityGateExecution) -> PayloadLoad:
         self.context.environment.progress.phase("extract")
-        self.context.position.result = LoadResult(converted_values=uncounted(extraction.request.special_values))
         stream = self.context.sessions.source.source.open_stream(extraction.request, extraction.schema)
         hashes = self._source_hashes(extraction, execution)
         try:

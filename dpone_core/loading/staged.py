@@ -113,7 +113,7 @@ class LoadGovernanceFinalizationCoordinator:
                     "bytes": counters.size_bytes,
                     "extracted_rows": counters.rows,
                     "columns": len(request.schema.columns),
-                    **converted_details(context),
+                    **converted_details(context.position.result),
                 }
                 if handle.staged_rows != counters.rows:
                     raise ConnectorError(

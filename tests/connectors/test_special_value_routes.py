@@ -19,6 +19,8 @@ from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from tests.connectors.mysql_servers import connected
 from tests.live.servers import scratch_mysql, scratch_postgres
 from tests.spec.builders import Project, code_of, flow, outcome_of
+from tests.spec.native_transfer.fan import Fan, fanned
+from tests.spec.native_transfer.fan import split as fan_split
 
 QUALITY = {
     "gates": [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}],
@@ -288,6 +290,34 @@ def test_a_staged_range_without_its_counts_is_read_again(project: Project, inter
     project.warehouse(f"UPDATE etl_state.__dpone__transfer_checkpoints SET {forget}")
     result = loaded(project)
     assert reused(result) == 0 and counts(result) == CONVERTED
+
+
+def test_mapped_ranges_hand_their_counts_to_who_publishes_them(tmp_path: Path, postgres: str) -> None:
+    fan = Fan.at(tmp_path, postgres)
+    fan.sql(
+        "ALTER TABLE t ADD till date DEFAULT '2026-01-01'",
+        "UPDATE t SET till = 'infinity' WHERE id % 10 = 0 OR id IS NULL",
+    )
+    rules = [{"columns": ["till"], "value": "infinity", "becomes": "9999-12-31"}]
+    fan.project.written(fanned(source__options={"partitioning": fan_split(), "special_values": rules}))
+    execution = fan.publish(fan.staged())
+    assert code_of(execution) is None, execution.error
+    assert counts(execution.outcomes[-1].report.as_json()["result"]) == {"till:infinity": 11}
+    assert fan.sql("SELECT count(*) FROM raw.orders WHERE till = '9999-12-31'") == [(11,)]
+    details = fan.sql(
+        "SELECT details_json FROM etl_state.__dpone__load_steps WHERE step_id = 'staged' AND status = 'succeeded'"
+        " AND details_json LIKE '%partition_index%'"
+    )
+    found = [json.loads(text)["converted_values"][0]["converted"] for (text,) in details]
+    assert len(found) == 4 and sum(found) == 11
+
+
+def test_a_failed_range_leaves_the_counts_unknown(project: Project, interrupted: Callable[[str], None]) -> None:
+    project.written(from_postgres(source__options=split(workers=1), quality=RANGED))
+    interrupted(Interrupted.BROKEN)
+    execution = project.execute("r1")
+    assert code_of(execution) == "source_value_out_of_range"
+    assert [each.count for each in outcome_of(execution).result.converted_values] == [None] * 4
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
