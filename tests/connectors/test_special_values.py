@@ -249,6 +249,22 @@ def test_a_query_converts_like_a_table(opened: Opened, engine: str) -> None:
     assert (second["till"], second[flag_name(0)]) == (None, False)
 
 
+@pytest.mark.parametrize("engine", ["postgres", "mysql", "duckdb"])
+def test_a_query_that_answers_differently_each_time_is_counted_as_it_was_read(opened: Opened, engine: str) -> None:
+    """Value and flag come from one evaluation of the row, not from two."""
+    stored, value, chance = {
+        "postgres": ("infinity", "infinity", "random()"),
+        "mysql": ("0000-00-00", "zero_date", "RAND()"),
+        "duckdb": ("infinity", "infinity", "random()"),
+    }[engine]
+    rows = ", ".join(f"({i}, '{stored}', '2024-01-01')" for i in range(500))
+    ports = opened(engine, "CREATE TABLE t (id INTEGER, special DATE, plain DATE)", f"INSERT INTO t VALUES {rows}")
+    query = f"SELECT id, CASE WHEN {chance} < 0.5 THEN special ELSE plain END AS till FROM t"
+    found = read(ports, asked(rule(value, None, "till"), query=query))
+    assert 0 < sum(bool(row[flag_name(0)]) for row in found) < len(found) == 500
+    assert all((row["till"] is None) is row[flag_name(0)] for row in found)
+
+
 @contextmanager
 def history(opened: Opened, engine: str) -> Iterator[SourcePorts]:
     """Seven rows; `till` is special in rows 2, 4 and 6 and NULL in row 7."""
