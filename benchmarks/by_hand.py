@@ -36,7 +36,7 @@ SUMS: Final = "SELECT count(*), sum(amount), sum(CASE WHEN note IS NULL THEN 1 E
 def parquet(source: str, table: str, where: str = "") -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    yield from pq.ParquetFile(source).iter_batches(BATCH_ROWS)
+    yield from pq.ParquetFile(source, pre_buffer=False).iter_batches(BATCH_ROWS)
 
 
 def sqlite(source: str, table: str, where: str = "") -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,9 @@ from .cursor import file_cursor, greatest_of, within
 from .declared import declared_not_null
 from .key_filter import KeyFilter
 from .listing import matching_files
+
+_READ_BUFFER_BYTES: Final = 256 << 10
+"""Per column. A mapped file counts as memory of this process, and one that is buffered ahead stays there as a whole."""
 
 
 class ParquetSource:
@@ -96,7 +100,7 @@ class ParquetStream:
         if self._window is not None and self._window.column not in wanted:
             raise ConnectorError("the cursor column is not read", code="source_request_invalid")
         try:
-            with pq.ParquetFile(path, memory_map=True) as file:
+            with pq.ParquetFile(path, buffer_size=_READ_BUFFER_BYTES, pre_buffer=False) as file:
                 _refuse_other_columns(table_schema(file.schema_arrow), self.schema, index)
                 groups = None if self._keys is None else self._keys.row_groups(path)
                 yield from file.iter_batches(MAX_BATCH_ROWS, row_groups=groups, columns=wanted)
