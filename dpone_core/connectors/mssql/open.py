@@ -13,6 +13,7 @@ from .control import MssqlControlTables
 from .database import Database
 from .probe import MssqlMetricProbe
 from .publications import MssqlPublications
+from .range_staging import MssqlRangeStaging
 from .ranges import MssqlRanges
 from .reader import MssqlSource
 from .session import Session
@@ -57,4 +58,5 @@ def open_sink(
             statements=MssqlStatements(database.connection_string),
             staged_rows=MssqlStagedRows(database),
             publications=MssqlPublications(database),
+            ranges=MssqlRangeStaging(database),
         )

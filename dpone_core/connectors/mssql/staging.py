@@ -170,6 +170,14 @@ class MssqlStaging:
             self._drop(staged)
 
 
+def shaped_columns(request: StageRequest, stored: tuple[StoredColumn, ...]) -> dict[str, str]:
+    """Quoted names and definitions of staging once it is filled: without defaults, technical columns never NULL."""
+    names = (*request.lineage.constants, *((ROW_ID,) if request.lineage.row_id_columns else ()))
+    return {quoted_name(column.column.name): column.definition for column in stored} | {
+        quoted_name(name): f"{quoted_name(name)} {lineage_type(name)} NOT NULL" for name in names
+    }
+
+
 def _constraints(request: StageRequest, staged: TableName) -> list[str]:
     """Names of the defaults, as unique as staging's own."""
     return [f"{staged.name}_{ordinal}" for ordinal, _ in enumerate(request.lineage.constants)]
