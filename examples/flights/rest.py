@@ -52,9 +52,9 @@ class AirflowClient:
         return [str(error["stack_trace"]) for error in self._call("GET", "/importErrors")["import_errors"]]
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """Task instances by task id."""
-        path = f"/dags/{dag_id}/dagRuns/{quote(run_id)}/taskInstances"
-        return {str(task["task_id"]): dict(task) for task in self._call("GET", path)["task_instances"]}
+        """Task instances by task id; those of a mapped task by `task_id[map_index]`."""
+        path = f"/dags/{dag_id}/dagRuns/{quote(run_id)}/taskInstances?limit=100"
+        return {_name(task): dict(task) for task in self._call("GET", path)["task_instances"]}
 
     def xcom(self, dag_id: str, run_id: str, task_id: str) -> Any:
         """The `return_value` of a task."""
@@ -86,6 +86,11 @@ class AirflowClient:
 def _answer(request: urllib.request.Request) -> dict[str, Any]:
     with _LOCAL.open(request, timeout=_TIMEOUT_SECONDS) as response:
         return dict(json.load(response))
+
+
+def _name(task: Mapping[str, Any]) -> str:
+    index = int(task["map_index"])
+    return str(task["task_id"]) if index < 0 else f"{task['task_id']}[{index}]"
 
 
 def _task(dag_id: str, run_id: str, task_id: str) -> str:

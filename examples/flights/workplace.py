@@ -26,6 +26,7 @@ BIN = Path(sys.executable).parent
 BUNDLE_ROOT = "/opt/dpone/bundle"
 DIMENSIONS = ("main_airlines", "main_airports", "main_planes", "main_weather")
 PROCESSES: Mapping[str, tuple[str, ...]] = {"flights": (), "dimensions": DIMENSIONS, "carriers_lake": ()}
+ON_A_SERVER: Mapping[str, tuple[str, ...]] = {"flights_ranges": ()}
 
 
 class CommandFailedError(Exception):
@@ -34,9 +35,18 @@ class CommandFailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """The paths below `root`, and what the commands and pods of this place need."""
+    """The paths below `root`, and what the commands and pods of this place need.
+
+    `server` is the URI of a PostgreSQL database for the processes that need one, None for none of them.
+    """
 
     root: Path
+    server: str | None = None
+
+    @property
+    def processes(self) -> Mapping[str, tuple[str, ...]]:
+        """The manifests of this place, and the selectors of those that hold several processes."""
+        return PROCESSES if self.server is None else {**PROCESSES, **ON_A_SERVER}
 
     @property
     def source(self) -> Path:
@@ -65,6 +75,7 @@ class Workplace:
             "nyc": f"sqlite:///{self.source}",
             "warehouse": f"chdb:///{self.root / 'warehouse'}",
             "lake": f"file:///{self.root / 'lake'}",
+            **({} if self.server is None else {"server": self.server}),
         }
 
     @property
@@ -98,11 +109,11 @@ class Workplace:
             directory.mkdir(parents=True)
         shutil.copytree(EXAMPLE / "sql", self.bundle / "sql")
         shutil.copy(EXAMPLE / "dags" / "nyc.py", self.dags / "nyc.py")
-        for name in (*(f"{process}.yaml" for process in PROCESSES), "dpone.yaml", "platform.yaml"):
+        for name in (*(f"{process}.yaml" for process in self.processes), "dpone.yaml", "platform.yaml"):
             shutil.copy(EXAMPLE / name, self.bundle / name)
         for manifest in manifests:
             self.dpone("gitops", "pack", f"{manifest}.yaml", "--output", f"{manifest}.pack.json", cwd=self.bundle)
-            for selector in PROCESSES[manifest] or (None,):
+            for selector in self.processes[manifest] or (None,):
                 say(self._compile_run_spec(manifest, selector))
 
     def _compile_run_spec(self, manifest: str, selector: str | None) -> str:

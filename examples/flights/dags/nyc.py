@@ -1,5 +1,7 @@
 """The flights example as DAGs: every step a task, all of it in one task, the dimensions, and a load that fails.
 
+With a PostgreSQL server also a load of which every key range is a pod of its own.
+
 Run-specs are read from the folder named by DPONE_RUN_SPECS (default: beside this file).
 """
 
@@ -44,6 +46,10 @@ if "flights" in run_specs:
 if "carriers_lake" in run_specs:
     with nyc_dag("carriers_lake", "fails on purpose") as carriers_lake:
         wire_dpone_gitops_task_group(dag=carriers_lake, run_spec=run_specs["carriers_lake"])
+
+if "flights_ranges" in run_specs:
+    with nyc_dag("flights_ranges", "a pod for each key range") as flights_ranges:
+        wire_dpone_gitops_task_group(dag=flights_ranges, run_spec=run_specs["flights_ranges"])
 
 dimension_specs = {name: spec for name, spec in run_specs.items() if name.startswith("main_")}
 if dimension_specs:
