@@ -1,4 +1,6 @@
-"""The page "Contract coverage" cites only tests that exist, in every row, and says how many rows it has."""
+"""The page "Contract coverage" cites only tests that exist, in every row, says how many rows it has, and forgets none
+of the reports that it lists.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "contract-coverage.md"
 CITATION = re.compile(r"`((?:tests|dpone_core/testing)/[\w/]+\.py)::(\w+)`")
+REPORT = re.compile(r"\b[A-L]\d{2}\b")
 SAID = re.compile(r"^This page has (\d+) rows\.", re.MULTILINE)
 
 
@@ -84,6 +87,29 @@ def test_every_row_cites_tests_that_exist() -> None:
 def test_the_page_says_how_many_rows_it_has() -> None:
     said = SAID.search(PAGE.read_text(encoding="utf-8"))
     assert said is not None and int(said[1]) == len(ROWS) > 0
+
+
+def reports_of(text: str) -> tuple[set[str], set[str], set[str]]:
+    """Ids that the page lists, ids in first cells of its rows, ids in its last section."""
+    told, proven = text.split("\n## Public fault reports turned into tests\n")[1].split("\n| case |")
+    rows, open_questions = proven.split("\n## Not proven yet\n")
+    firsts = " ".join(row.cells[0] for row in rows_of(f"| case |{rows}"))
+    return set(REPORT.findall(told)), set(REPORT.findall(firsts)), set(REPORT.findall(open_questions))
+
+
+def test_every_report_has_a_row_or_is_said_to_be_open() -> None:
+    listed, in_rows, said_open = reports_of(PAGE.read_text(encoding="utf-8"))
+    assert listed - in_rows - said_open == set()
+    assert (in_rows | said_open) - listed == set()
+    assert len(listed) > 100
+
+
+def test_a_report_without_row_is_found() -> None:
+    page = (
+        "\n## Public fault reports turned into tests\n\n- X: A01 A02 A03.\n\n| case | b | test |\n| --- | --- | --- |\n"
+    )
+    page += "| A01 | b | c |\n\n## Not proven yet\n\n- (A03)\n"
+    assert reports_of(page) == ({"A01", "A02", "A03"}, {"A01"}, {"A03"})
 
 
 def test_no_sentence_stands_twice() -> None:
