@@ -12,13 +12,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
+from dpone_core.contracts.run_spec import RunSpec, RunSpecStep, parse_run_spec
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.version import __version__
 from tests.live.servers import scratch_postgres
-from tests.spec.builders import Finished, Project, flow
+from tests.spec.builders import Finished, Project, flow, hook, hooks
+from tests.spec.gitops.test_bundles import PLATFORM
 from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan, fanned, split
 
 DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
@@ -133,6 +139,59 @@ def test_sqlite_into_a_served_clickhouse_by_processes_of_their_own(tmp_path: Pat
         assert client.query("SELECT name FROM system.tables WHERE name LIKE '\\_\\_dpone\\_\\_stg%'").result_rows == []
     finally:
         client.close()
+
+
+@pytest.mark.slow
+def test_the_compiled_steps_hand_each_other_their_receipts(fan: Fan) -> None:
+    """As pods run them: every command of the run-spec with the variables that the scheduler gives it."""
+    project = fan.project
+    (project.root / "dpone.yaml").touch()
+    pre = [hook("prepare", "UPDATE t SET v = 'x' WHERE id = 1", execution={"airflow": "separate_task"})]
+    project.written(fanned(source__options={"partitioning": split(), **hooks(pre=pre)}))
+    project.written(PLATFORM, "platform.yaml")
+    assert project.dpone("gitops", "pack", "m.yaml", "--output", "m.pack.json").exit_code == 0
+    compiling = ("gitops", "airflow", "run-spec", "m.yaml", "--pack", "m.pack.json", "--platform", "platform.yaml")
+    spec = parse_run_spec(project.dpone(*compiling).stdout)
+    receipts: dict[str, dict[str, Any]] = {}
+    for step in spec.steps:
+        expected = ReceiptExpectation(
+            dag_id="orders",
+            dag_run_id=RUN,
+            map_index=-1,
+            run_spec_fingerprint=spec.fingerprint,
+            pack_fingerprint=spec.pack_fingerprint,
+            policy_snapshot_id=spec.policy_snapshot_id,
+            step_id=step.step_id,
+            kind=step.kind,
+            process=spec.process,
+            sql_hash=step.hook.sql_hash if step.hook else None,
+            dpone_version=__version__,
+            transfer_plan=receipts["transfer_plan"]["transfer_plan"] if "transfer_plan" in receipts else None,
+        )
+        for index in range(receipts["transfer_plan"]["partitions"]) if step.mapped_over else (-1,):
+            done = ran(project, spec, step, receipts, index)
+            assert done.exit_code == 0, done.stdout + done.stderr
+            examination = examine(done.receipt, replace(expected, map_index=index))
+            assert examination.is_accepted, (step.step_id, examination.problems)
+            assert done.receipt is not None
+            receipts[step.step_id] = done.receipt
+    assert fan.ids() == EVERY and fan.sql("SELECT v FROM raw.orders WHERE id = 1") == [("x",)]
+
+
+def ran(project: Project, spec: RunSpec, step: RunSpecStep, receipts: dict[str, Any], index: int) -> Finished:
+    plan = receipts.get("transfer_plan", {}).get("transfer_plan", "")
+    environment = {
+        "DPONE_STEP_ID": step.step_id,
+        "DPONE_DAG_ID": "orders",
+        "DPONE_DAG_RUN_ID": RUN,
+        "DPONE_RUN_SPEC_FINGERPRINT": spec.fingerprint,
+        "DPONE_MAP_INDEX": str(index),
+        "DPONE_STEP_RECEIPTS": json.dumps({name: receipts[name] for name in step.receipts_from}),
+        **({"DPONE_TRANSFER_PLAN": plan} if step.kind is StepKind.LOAD else {}),
+        **(mapped(plan, index) if step.mapped_over else {}),
+    }
+    path = str(project.root / f"receipt-{step.step_id}-{index}.json")
+    return project.dpone(*step.argv[1:-1], path, environment=environment)
 
 
 def test_a_killed_range_is_the_only_one_that_is_read_again(fan: Fan) -> None:
