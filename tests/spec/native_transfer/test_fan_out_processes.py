@@ -214,6 +214,22 @@ def test_a_killed_range_is_the_only_one_that_is_read_again(fan: Fan) -> None:
     assert execution.error is None and fan.ids() == EVERY and fan.sql(STAGING) == []
 
 
+def test_a_range_that_is_stopped_leaves_its_receipt_and_may_be_repeated(fan: Fan) -> None:
+    fan.sql(*SLOW_VIEW)
+    fan.project.written(fanned(source__table={"schema": "public", "name": "v"}))
+    plan = fan.planned()
+    fan.sql("UPDATE slow SET on_ = true")
+    process, arguments = started(fan.project, plan, 2)
+    waited(fan)
+    process.send_signal(signal.SIGTERM)
+    stopped = fan.project.finished(process, arguments)
+    assert stopped.exit_code == 143 and stopped.receipt is not None
+    said = [stopped.receipt[name] for name in ("status", "map_index", "transfer_plan", "retry_classification")]
+    assert said == ["interrupted", 2, plan, "retry_before_target_mutation"]
+    fan.sql("UPDATE slow SET on_ = false")
+    assert fan.load(plan, 2).extracted_rows == 33
+
+
 def waited(fan: Fan) -> list[int]:
     """Backends that sleep in the middle of a range."""
     until = time.monotonic() + PATIENCE_SECONDS
