@@ -75,6 +75,15 @@ def test_a_plan_that_is_made_again_under_its_run_id_is_the_same(fan: Fan) -> Non
     assert fan.planned("another") != plan
 
 
+def test_an_empty_source_is_one_range_and_a_real_result(fan: Fan) -> None:
+    fan.sql("TRUNCATE t")
+    planned = fan.plan()
+    assert planned.partitions == 1
+    done = fan.load(planned.transfer_plan, 0)
+    assert (done.error, done.extracted_rows, done.staged_rows) == (None, 0, 0)
+    assert code_of(fan.publish(planned.transfer_plan)) is None and fan.ids() == []
+
+
 def test_a_range_that_is_staged_is_not_read_again(fan: Fan) -> None:
     plan = fan.planned()
     assert fan.load(plan, 2).extracted_rows == 33
