@@ -1,7 +1,7 @@
 """Key ranges side by side against the same by hand, and what a resume reads when one of sixteen ranges was lost.
 
 The lost range is made by a value that its column does not allow: its row lies in the last range, so the first attempt
-stages the others and fails; then the value is put right and the same run goes on.
+stages the others, one after the other, and fails; then the value is put right and the same run goes on.
 """
 
 from __future__ import annotations

@@ -21,11 +21,13 @@ from .database import Database
 from .reader import SqliteStream, iso_moment
 from .reading import Relation
 from .selection import Parameter, Selection, bound_value, selection
-from .types import comparable, misfit_condition
+from .types import comparable
 
 _KINDS: Final = frozenset(
     {ColumnKind.INT64, ColumnKind.STRING, ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.DECIMAL}
 )
+
+_CLASSES: Final = {ColumnKind.INT64: ("integer",), ColumnKind.DECIMAL: ("integer", "real", "text")}
 
 
 class SqliteRanges:
@@ -41,16 +43,12 @@ class SqliteRanges:
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
         key = _key(schema, column)
         self._refuse_utf16(key)
-        chosen = selection(request, schema)
-        ordered, quoted = _ordered(key), quote_ansi(key.name)
-        misfits = f"coalesce(max({misfit_condition(key, quoted)}), 0)"
-        shown = f"{_exact_text(f'min({ordered})')}, {_exact_text(f'max({ordered})')}"
-        row = self._database.rows(f"SELECT count(*), {misfits}, {shown} {chosen.text}", chosen.parameters)[0]
-        if row[1]:
+        row = self._bounds(request, schema, key)
+        if {row[1], row[2]} - {*_CLASSES.get(key.type.kind, ("text",)), "null"}:
             raise ConnectorError(
                 f"column {key.name!r}: a value is not stored as {key.type}", code="source_value_out_of_range"
             )
-        lower, upper = (None if value is None else _text_of(key, str(value)) for value in row[2:4])
+        lower, upper = (None if value is None else _text_of(key, str(value)) for value in row[3:5])
         return KeyBounds(lower=lower, upper=upper, rows=int(str(row[0])))
 
     def open_range(
@@ -65,6 +63,27 @@ class SqliteRanges:
             text=f"{chosen.text} {joint} {' AND '.join(conditions)}", parameters=(*chosen.parameters, *parameters)
         )
         return SqliteStream(self._database, ranged, schema, Relation.of(self._database, request))
+
+    def _bounds(self, request: ExtractRequest, schema: TableSchema, key: Column) -> tuple[object, ...]:
+        """Rows, the storage classes of the least and the greatest value, and both as text: classes are ordered among
+        each other, so that a foreign one shows at an end. (A real among integers does not; reading refuses it.)"""
+        chosen = selection(request, schema)
+        ordered, quoted = _ordered(key), quote_ansi(key.name)
+        asked = [
+            "count(*)",
+            *(f"typeof({end}({quoted}))" for end in ("min", "max")),
+            *(_exact_text(f"{end}({ordered})") for end in ("min", "max")),
+        ]
+        if not chosen.parameters and self._is_indexed(request, key):
+            return self._database.rows(f"SELECT {', '.join(f'(SELECT {each} {chosen.text})' for each in asked)}")[0]
+        return self._database.rows(f"SELECT {', '.join(asked)} {chosen.text}", chosen.parameters)[0]
+
+    def _is_indexed(self, request: ExtractRequest, key: Column) -> bool:
+        """An integer that leads the primary key: either end is found without a scan."""
+        if request.table is None or key.type.kind is not ColumnKind.INT64:
+            return False
+        place = (request.table.name, request.table.schema or "main", key.name)
+        return self._database.rows("SELECT pk FROM pragma_table_xinfo(?, ?) WHERE name = ?", place) == [(1,)]
 
     def _refuse_utf16(self, key: Column) -> None:
         """A UTF-16 database orders text by its bytes there, which is another order."""
