@@ -12,10 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
@@ -35,6 +37,11 @@ SLOW_VIEW = (
     "INSERT INTO slow VALUES (false)",
     "CREATE VIEW v AS SELECT id, v, at FROM t"
     " WHERE id IS DISTINCT FROM 50 OR NOT (SELECT on_ FROM slow) OR pg_sleep(600) IS NOT NULL",
+)
+HELD_VIEW = (
+    "CREATE FUNCTION held() RETURNS boolean VOLATILE LANGUAGE plpgsql AS"
+    " $$ BEGIN PERFORM pg_advisory_lock_shared(7); RETURN true; END $$",
+    *(statement.replace("pg_sleep(600) IS NOT NULL", "held()") for statement in SLOW_VIEW),
 )
 ASLEEP = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
 
@@ -230,10 +237,35 @@ def test_a_range_that_is_stopped_leaves_its_receipt_and_may_be_repeated(fan: Fan
     assert fan.load(plan, 2).extracted_rows == 33
 
 
-def waited(fan: Fan) -> list[int]:
-    """Backends that sleep in the middle of a range."""
+@pytest.mark.slow
+def test_two_processes_on_one_range_leave_every_row_once_or_a_range_to_repeat(fan: Fan) -> None:
+    """A scheduler that lost sight of a process starts another one; the first goes on when the second has begun."""
+    fan.sql(*HELD_VIEW)
+    fan.project.written(fanned(source__table={"schema": "public", "name": "v"}))
+    plan = fan.staged(without=2)
+    with psycopg.connect(fan.uri, autocommit=True) as session:
+        session.execute("SELECT pg_advisory_lock(7)")
+        fan.sql("UPDATE slow SET on_ = true")
+        first, first_arguments = started(fan.project, plan, 2)
+        waited(fan, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        fan.sql("UPDATE slow SET on_ = false")
+        second, second_arguments = started(fan.project, plan, 2)
+        with suppress(subprocess.TimeoutExpired):  # it may have to wait for the first
+            second.wait(10)
+        session.execute("SELECT pg_advisory_unlock(7)")
+    ends = [fan.project.finished(first, first_arguments), fan.project.finished(second, second_arguments)]
+    assert 0 in {done.exit_code for done in ends}, [done.stdout for done in ends]
+    execution = fan.publish(plan)
+    if execution.error is not None:
+        assert getattr(execution.error, "code", None) == "native_transfer_partition_not_staged"
+        assert fan.load(plan, 2).error is None and fan.publish(plan).error is None
+    assert fan.ids() == EVERY
+
+
+def waited(fan: Fan, sql: str = ASLEEP) -> list[int]:
+    """Backends that wait in the middle of a range."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while not (found := fan.sql(ASLEEP)):
+    while not (found := fan.sql(sql)):
         assert time.monotonic() < until, "the range was never read"
         time.sleep(0.05)
     return [row[0] for row in found]
