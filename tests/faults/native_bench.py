@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.wiring.process import SignalCancellation, SilentProgress, SystemClock
 from dpone_core.wiring.runs import ProcessRun, RetryPolicy, session_opener
 from tests.faults.bench import connections
+from tests.faults.bench import seen as seen_in_bench
 from tests.faults.injection import Fault, FaultKind, Moments, When
 from tests.faults.native_injection import watched_native_files, watched_native_sessions
 
@@ -94,6 +96,8 @@ def seen(root: Path, sink: str) -> SeenTransfer:
             return _seen(lambda sql: connection.execute(sql).fetchall(), tables)
         finally:
             connection.close()
+    if sink == "files":
+        return _seen_in_files(root)
     import clickhouse_connect
 
     client = clickhouse_connect.get_client(interface="chdb", path=str(root / "house"))
@@ -104,18 +108,35 @@ def seen(root: Path, sink: str) -> SeenTransfer:
         client.close()
 
 
-def _seen(rows: Any, tables: set[str]) -> SeenTransfer:
+def _seen_in_files(root: Path) -> SeenTransfer:
+    found, control = seen_in_bench(root, "files"), root / "lake/etl_state/__dpone__transfer_checkpoints.jsonl"
+    lines = [json.loads(line) for line in control.read_text("ascii").splitlines()] if control.is_file() else []
+    newest = {(line["row"]["run_id"], line["row"]["partition_index"]): line["row"] for line in lines if "row" in line}
+    columns = ("run_id", "partition_index", "status", "rows_exported", "record_json")
+    return SeenTransfer(
+        ids=found.ids,
+        leftovers=found.leftovers,
+        cursor=found.cursor,
+        partitions=_partitions([tuple(row[name] for name in columns) for row in newest.values()]),
+    )
+
+
+def _partitions(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[tuple[str, int | None, str | None]]]:
     partitions: dict[str, list[tuple[str, int | None, str | None]]] = {}
-    for run_id, _, status, exported, record in sorted(rows(_CHECKPOINTS), key=lambda row: (row[0], row[1])):
+    for run_id, _, status, exported, record in sorted(rows, key=lambda row: (row[0], row[1])):
         guard = json.loads(record)["diagnostics"].get("target_commit_guard")
         partitions.setdefault(run_id, []).append((status, exported, guard and guard["phase"]))
+    return partitions
+
+
+def _seen(rows: Any, tables: set[str]) -> SeenTransfer:
     cursors = rows(_CURSOR) if "__dpone__cursor_state" in tables else []
     prefixes = ("__dpone__stg", "__dpone__shadow", "__dpone__scratch")
     return SeenTransfer(
         ids=sorted(row[0] for row in rows("SELECT id FROM raw.orders")),
         leftovers=sorted(name for name in tables if name.startswith(prefixes)),
         cursor=cursors[0][0] if cursors else None,
-        partitions=partitions,
+        partitions=_partitions(rows(_CHECKPOINTS)),
     )
 
 

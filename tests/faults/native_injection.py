@@ -82,6 +82,7 @@ def _watched(sessions: LoadSessions, moments: Moments) -> LoadSessions:
         sink=replace(
             sink,
             staged=watched(sink.staged, "staged", WatchedWriter),
+            legacy=watched(sink.legacy, "legacy", WatchedWriter),
             target=watched(sink.target, "target"),
             metrics=watched(sink.metrics, "metrics", WatchedProbe),
             ranges=watched(sink.ranges, "staging"),

@@ -1,8 +1,9 @@
 """The fault matrix of native transfer: each step of it, each way it can go wrong, and what must be true afterwards.
 
 An append publishes its ranges one by one (3 with the empty range of NULL keys, 4, 5 and 6), and so does a replacement,
-whose ranges each hold whole partitions of the target; a full refresh publishes them together. The next attempt has the
-same run id. If it is blocked, an operator looks and says what is true; then it must finish.
+whose ranges each hold whole partitions of the target; a full refresh publishes them together. A sink without staging
+publishes each range when it is read, also that of NULL keys. The next attempt has the same run id. If it is blocked, an
+operator looks and says what is true; then it must finish.
 """
 
 from __future__ import annotations
@@ -19,14 +20,21 @@ from tests.spec.builders import append_flow, flow
 APPEND: Final = "incremental_append"
 REFRESH: Final = "full_refresh"
 REPLACE: Final = "partition_replace"
-RANGES: Final = {APPEND: [[], [3], [4], [5, 6]], REPLACE: [[], [11, 12], [13, 14], [15, 16, 17]]}
-REPLACED: Final = {APPEND: [[], [], [], []], REPLACE: [[], [1, 2], [3], []]}
+LEGACY: Final = "legacy_append"
+_APPENDED: Final[list[list[int]]] = [[], [3], [4], [5, 6]]
+RANGES: Final = {APPEND: _APPENDED, LEGACY: _APPENDED, REPLACE: [[], [11, 12], [13, 14], [15, 16, 17]]}
+REPLACED: Final = {APPEND: [[], [], [], []], LEGACY: [[], [], [], []], REPLACE: [[], [1, 2], [3], []]}
 """Ids each range brings, and those of the old target that go with it."""
-OLD: Final = {APPEND: [1, 2], REFRESH: [1, 2, 3], REPLACE: [1, 2, 3]}
-NEW: Final = {APPEND: [1, 2, 3, 4, 5, 6], REFRESH: [1, 2, 3, 4, 5, 6, 7], REPLACE: [11, 12, 13, 14, 15, 16, 17]}
-OLD_CURSOR: Final = {APPEND: "30", REFRESH: None, REPLACE: None}
-NEW_CURSOR: Final = {APPEND: "70", REFRESH: None, REPLACE: None}
-PARTITIONS: Final = {APPEND: 4, REFRESH: 4, REPLACE: 4}
+OLD: Final = {APPEND: [1, 2], LEGACY: [1, 2], REFRESH: [1, 2, 3], REPLACE: [1, 2, 3]}
+NEW: Final = {
+    APPEND: [1, 2, 3, 4, 5, 6],
+    LEGACY: [1, 2, 3, 4, 5, 6],
+    REFRESH: [1, 2, 3, 4, 5, 6, 7],
+    REPLACE: [11, 12, 13, 14, 15, 16, 17],
+}
+OLD_CURSOR: Final = {APPEND: "30", LEGACY: "30", REFRESH: None, REPLACE: None}
+NEW_CURSOR: Final = {APPEND: "70", LEGACY: "70", REFRESH: None, REPLACE: None}
+PARTITIONS: Final = {APPEND: 4, LEGACY: 4, REFRESH: 4, REPLACE: 4}
 BOTH: Final = (When.BEFORE, When.AFTER)
 UNRESOLVED: Final = {"armed", "checkpoint_incomplete", "target_outcome_unknown"}
 
@@ -51,6 +59,23 @@ def _publication(number: int) -> tuple[Step, ...]:
     )
 
 
+def _visible(number: int) -> tuple[Step, ...]:
+    """Read, arm, show and commit of the `number`-th range of a sink without staging; the guard is armed inside."""
+    return (
+        Step(name=f"open range {number}", call="ranges.open_range", occurrence=number),
+        Step(name=f"begin {number}", call="legacy.load", occurrence=number, whens=(When.BEFORE,)),
+        Step(name=f"arm {number}", call="checkpoint exported", occurrence=number, guards=(When.AFTER,)),
+        Step(
+            name=f"finalize {number}",
+            call="legacy.load",
+            occurrence=number,
+            whens=(When.AFTER,),
+            guards=(When.AFTER,),
+        ),
+        Step(name=f"commit {number}", call="checkpoint committed", occurrence=number, guards=(When.BEFORE,)),
+    )
+
+
 _BEFORE: Final = (
     Step(name="bounds", call="ranges.key_bounds"),
     Step(name="planned", call="checkpoint planned"),
@@ -66,16 +91,18 @@ _JUDGED: Final = (
     Step(name="gates recorded", call="load_steps quality_checked succeeded"),
     Step(name="acceptance source", call="metrics.source"),
 )
-_AFTER: Final = (
+_MEASURED: Final = (
     Step(name="acceptance target", call="metrics.target"),
     Step(name="evidence", call="load_steps finalized succeeded"),
-    Step(name="cleanup", call="staged.cleanup", occurrence=2),
+)
+_REPORTED: Final = (
     Step(name="report withdrawn", call="remove native.json"),
     Step(name="report.md", call="publish native.md"),
     Step(name="report.json", call="publish native.json"),
     Step(name="committed row", call="loads committed"),
     Step(name="load record", call="publish load.json"),
 )
+_AFTER: Final = (*_MEASURED, Step(name="cleanup", call="staged.cleanup", occurrence=2), *_REPORTED)
 _END: Final = (
     Step(name="complete", call="run complete"),
     Step(name="lease release", call="leases released"),
@@ -97,6 +124,20 @@ STEPS: Final = {
         *_publication(2),
         *_publication(3),
         *_AFTER,
+        Step(name="state", call="cursor_state"),
+        *_END,
+    ),
+    LEGACY: (
+        Step(name="bounds", call="ranges.key_bounds"),
+        Step(name="planned", call="checkpoint planned"),
+        Step(name="run opened", call="run open"),
+        Step(name="acceptance source", call="metrics.source"),
+        *_visible(2),
+        *_visible(3),
+        *_visible(4),
+        Step(name="gates recorded", call="load_steps quality_checked succeeded"),
+        *_MEASURED,
+        *_REPORTED,
         Step(name="state", call="cursor_state"),
         *_END,
     ),
@@ -143,9 +184,16 @@ class Cell:
                 return finalizes or commits
 
 
+MODES: Final = {
+    "duckdb": (REFRESH, APPEND, REPLACE),
+    "clickhouse": (REFRESH, APPEND, REPLACE),
+    "files": (LEGACY,),
+}
+
+
 def cells(sink: str) -> Iterator[Cell]:
-    for mode, steps in STEPS.items():
-        for step in steps:
+    for mode in MODES[sink]:
+        for step in STEPS[mode]:
             for when in step.whens:
                 for kind in FaultKind:
                     yield Cell(sink=sink, mode=mode, step=step, when=when, kind=kind)
@@ -244,7 +292,7 @@ def violations(cell: Cell, left: Left) -> Iterator[str]:
         yield "all ranges are committed and the target is the old one"
     if left.cursor not in (OLD_CURSOR[mode], NEW_CURSOR[mode]):
         yield f"the cursor is {left.cursor}"
-    if left.cursor == NEW_CURSOR[mode] and mode == APPEND and left.ids != NEW[mode]:
+    if left.cursor == NEW_CURSOR[mode] is not None and left.ids != NEW[mode]:
         yield "the cursor advanced without its rows"
     if left.native is not None and left.native["passed"] and not (committed and all(committed)):
         yield f"the transfer's report says passed with {left.statuses('r')}"
@@ -268,7 +316,7 @@ def _untrue(mode: str, said: dict[str, str], left: Left, blocked: bool) -> Itera
         yield "target_state unknown without a guard"
     if said["checkpoint_state"] == "committed" and "committed" not in left.statuses("r"):
         yield "checkpoint_state committed without a committed checkpoint"
-    if said["source_state"] == "advanced" and mode == APPEND and left.cursor != NEW_CURSOR[mode]:
+    if said["source_state"] == "advanced" and left.cursor != NEW_CURSOR[mode]:
         yield "source_state advanced without a cursor"
     retry = said["retry_classification"]
     if retry == "retry_before_target_mutation" and (mutated or blocked):
@@ -293,8 +341,8 @@ def violations_of_resume(cell: Cell, left: Left, again: Left) -> Iterator[str]:
         yield f"after the resume checkpoints say {again.statuses('r')}"
     if again.native is None or not again.native["passed"]:
         yield "the resume left no report"
-    reads = [line for line in again.calls if line.startswith("read.open_range")]
-    finalized = [line for line in again.calls if line.startswith("staged.finalize")]
+    reads = [line for line in again.calls if line.startswith(("read.open_range", "ranges.open_range"))]
+    finalized = [line for line in again.calls if line.startswith(("staged.finalize", "legacy.load"))]
     if _is_complete(left):
         return  # a completed run loads anew
     done = {"committed", "loaded"}
