@@ -11,7 +11,12 @@ def get_provider_info():  # type: ignore[no-untyped-def]
         "operators": [
             {
                 "integration-name": "dpone",
-                "python-modules": ["dpone_airflow.operator", "dpone_airflow.gate"],
+                "python-modules": [
+                    "dpone_airflow.operator",
+                    "dpone_airflow.mapped_operator",
+                    "dpone_airflow.partitions",
+                    "dpone_airflow.gate",
+                ],
             }
         ],
         "extra-links": ["dpone_airflow.links.LoadReportLink"],

@@ -10,6 +10,7 @@ Source: S1 "Airflow GitOps UX"; design 12; kpo.md 6 and 8.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from dpone_airflow.operator import DponePodOperator
 
 GATE_TASK_ID: Final = "outcome_gate"
+LISTING_RETRIES: Final = 2
+"""Of the task that lists partitions: it reads one receipt, and what it refuses is not repeated."""
 
 RunSpecSource = RunSpec | str | Path | None
 PlatformSource = Platform | Mapping[str, object] | None
@@ -135,6 +138,7 @@ class _Process:
         self.dag = dag
         self.spec = _resolved(dag, run_spec)
         settings = self.spec.platform if platform is None else self.spec.platform.overridden_by(Platform.of(platform))
+        self._settings = settings
         self._arguments = PodOperatorArguments(ProcessPods(self.spec, settings, dpone_version=__version__))
 
     def step_task(
@@ -169,6 +173,8 @@ class _Process:
             run_spec_ref=self._reference(),
             task_display_name="list partitions",
             doc_md=partitions_document(self.spec),
+            retries=LISTING_RETRIES,
+            retry_delay=timedelta(seconds=self._settings.retry_delay_seconds),
             **placed,
         )
 

@@ -138,7 +138,7 @@ def test_a_mapped_step_is_bounded_in_time_and_number_and_its_tasks_are_named(ran
     assert 0 < mapped["execution_timeout_seconds"] < mapped["active_deadline_seconds"]
     assert (mapped["do_xcom_push"], mapped["log_pod_spec_on_failure"], mapped["automount"]) == (True, False, False)
     assert mapped["template_fields"][:2] == ["dpone_command", "run_spec_ref"]
-    assert tasks["partitions"]["type"] == "DponePartitionsOperator"
+    assert (tasks["partitions"]["type"], tasks["partitions"]["retries"]) == ("DponePartitionsOperator", 2)
 
 
 def test_the_ui_says_what_each_task_of_a_mapped_process_does(ranges: dict[str, Any]) -> None:
