@@ -216,6 +216,7 @@ def test_ranges_convert_and_count_what_they_publish(project: Project) -> None:
     assert transfer["converted_values"] == CONVERTED
 
 
+@pytest.mark.slow
 def test_ranges_of_a_legacy_sink_count_too(project: Project) -> None:
     sink = {
         "type": "files",
@@ -292,6 +293,7 @@ def test_a_staged_range_without_its_counts_is_read_again(project: Project, inter
     assert reused(result) == 0 and counts(result) == CONVERTED
 
 
+@pytest.mark.slow
 def test_mapped_ranges_hand_their_counts_to_who_publishes_them(tmp_path: Path, postgres: str) -> None:
     fan = Fan.at(tmp_path, postgres)
     fan.sql(
@@ -321,7 +323,7 @@ def test_a_failed_range_leaves_the_counts_unknown(project: Project, interrupted:
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-@pytest.mark.parametrize("reader", ["auto", "pymysql"])
+@pytest.mark.parametrize("reader", ["auto", pytest.param("pymysql", marks=pytest.mark.slow)])
 def test_mysql_converts_counts_and_reconciles(tmp_path: Path, mysql: str, reader: str, partitioned: bool) -> None:
     project = Project(tmp_path, environment={"DPONE_CONN_SHOP": f"{mysql}?reader={reader}"})
     rules: list[dict[str, Any]] = [
