@@ -34,7 +34,9 @@ class SqliteMetricProbe:
             request,
             schema,
             rows="count(*)",
-            nulls=lambda column: f"count(*) - count({quote_ansi(column.name)})" if column.nullable else "0",
+            nulls=lambda column: (
+                f"count(*) FILTER (WHERE {quote_ansi(column.name)} IS NULL)" if column.nullable else "0"
+            ),
             distincts=lambda column: f"count(DISTINCT {comparable(column, quote_ansi(column.name))})",
         )
         return counted(request, self._database.rows(f"SELECT {', '.join(counts)} {chosen.text}", chosen.parameters)[0])
