@@ -234,6 +234,60 @@ def test_staged_rows_that_another_node_does_not_find_are_no_empty_load(
     assert session.rows(f"SELECT id, part FROM {named(table)} ORDER BY id") == [[1, "a"], [2, "b"]]
 
 
+LONGEST = {"conformance": 202, "default": 206, "имя": 195}
+"""Database, and the characters that a name has room for in it."""
+
+
+@pytest.mark.parametrize("strategy", list(StrategyMode))
+@pytest.mark.parametrize(
+    ("database", "letter"), [("conformance", "n"), ("default", "n"), ("имя", "n"), ("default", "я")]
+)
+def test_the_longest_name_leaves_room_for_staging_and_shadow(
+    session: Session, sink: SinkPorts, database: str, letter: str, strategy: StrategyMode
+) -> None:
+    """C35: each load has tables of its own beside the target, and they are gone afterwards."""
+    assert sink.staged is not None
+    session.command(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+    suffix = f"_{list(StrategyMode).index(strategy)}"
+    room = LONGEST[database] - len(suffix)
+    table = TableName(schema=database, name=letter * (room if letter == "n" else room // 6) + suffix)
+    names = set()
+    for load, mode in (("L0", REPLACE), ("L1", strategy)):
+        design = {"physical_design": BY_NAME, "strategy": mode, "unique_key": ("id",)}
+        wanted = replace(replace_request(table, load), **design)  # type: ignore[arg-type]
+        sink.target.preflight(wanted)
+        handle = sink.staged.stage(wanted, iter([parts((1, "a"), (2, "b"))]))
+        names.add(handle.table.name)
+        sink.staged.finalize(handle)
+        sink.staged.cleanup(handle)
+    assert len(names) == 2 and sink.target.leftovers(table, None) == ()
+    rows = session.rows(f"SELECT count() FROM `{database}`.`{table.name}`")
+    assert rows == [[4 if strategy is APPEND else 2]]
+
+
+@pytest.mark.parametrize(
+    ("database", "name"),
+    [
+        ("conformance", "n" * 203),
+        ("default", "n" * 207),
+        ("имя", "n" * 196),
+        ("default", "я" * 35),
+        ("default", "." * 69),
+    ],
+)
+def test_a_name_that_is_too_long_is_refused_before_a_row_is_read(
+    session: Session, sink: SinkPorts, database: str, name: str
+) -> None:
+    """C35: staging has a short name, so the engine itself would say so only at the commit."""
+    session.command(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+    table = TableName(schema=database, name=name)
+    assert session.attempt(f"CREATE TABLE `{database}`.`{name}` (a Int8) ENGINE = Memory") is not None
+    with pytest.raises(ConnectorError) as raised:
+        sink.target.preflight(stage_request(table))
+    assert raised.value.code == "finaliser_assumption_failed" and str(LONGEST[database]) in str(raised.value)
+    assert raised.value.fix is not None and sink.target.leftovers(table, None) == ()
+
+
 def test_what_is_no_number_is_no_null(session: Session, sink: SinkPorts, source: SourcePorts) -> None:
     """C37: counted where the values are, never in rows that a driver has made into Python."""
     table = created(session, "MergeTree", "(id Int64, v Nullable(Float64))")
