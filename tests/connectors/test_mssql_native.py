@@ -57,7 +57,9 @@ def staging(double: TdsDouble) -> int:
     return int(found[0][0])
 
 
-@pytest.mark.parametrize("mode", STRATEGIES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=pytest.mark.slow if mode == "incremental_append" else ()) for mode in STRATEGIES]
+)
 def test_every_row_is_loaded_once(tmp_path: Path, double: TdsDouble, mode: str) -> None:
     project = project_of(tmp_path, double, mode)
     waiting = 1 if mode == "incremental_append" else 0  # the newest cursor value waits for a greater one

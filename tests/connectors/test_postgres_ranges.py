@@ -204,7 +204,7 @@ def test_staged_ranges_are_found_again_and_put_together(sink: OpenSink, server: 
 
 
 @pytest.mark.parametrize("sink_type", ["duckdb", "postgres"])
-@pytest.mark.parametrize("mode", ["full_refresh", "incremental_append"])
+@pytest.mark.parametrize("mode", ["full_refresh", "incremental_append", "partition_replace"])
 def test_a_native_transfer_loads_every_range(
     tmp_path: Path, uri: str, server: Server, sink_type: str, mode: str
 ) -> None:
@@ -222,6 +222,8 @@ def test_a_native_transfer_loads_every_range(
     if mode == "incremental_append":
         options["incremental"] = {"cursor_column": "at"}
         changes["state"] = {"type": "sink"}
+    if mode == "partition_replace":
+        changes["sink__options"] = {"physical_design": {"partition_by": {"column": "id"}}}
     project.written(
         flow(
             source__type="postgres",
@@ -232,8 +234,9 @@ def test_a_native_transfer_loads_every_range(
             **changes,
         )
     )
-    execution = project.execute("r1")
-    assert code_of(execution) is None, execution.error
     waiting = 1 if mode == "incremental_append" else 0  # the newest cursor value waits for a greater one
-    assert outcome_of(execution).result.final_rows == 5_001 - waiting
+    for run_id in ("r1", "r2") if mode == "partition_replace" else ("r1",):
+        execution = project.execute(run_id)
+        assert code_of(execution) is None, execution.error
+        assert outcome_of(execution).result.final_rows == 5_001 - waiting
     assert "exported_snapshot" in json.dumps(execution.report.as_json())
