@@ -20,6 +20,7 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
     lines = [
         f"{'succeeded' if outcome.passed else 'failed':9} {report.facts.process}  run {report.facts.run_id}",
         f"  rows      {_rows(outcome, plan is not None and plan.target.strategy is StrategyMode.INCREMENTAL_MERGE)}",
+        *(f"  converted {line}" for line in _converted(outcome)),
         f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned",
         *(f"  gate      {line}" for line in _unpassed_gates(outcome)),
     ]
@@ -62,6 +63,15 @@ def _rows(outcome: LoadOutcome, merges: bool) -> str:
         ("target", result.final_rows),
     )
     return ", ".join(f"{name} {rows:,}" for name, rows in known if rows is not None) or "none counted"
+
+
+def _converted(outcome: LoadOutcome) -> list[str]:
+    """`valid_to: 250 infinity to NULL`, one line per declared rule whose values are all counted."""
+    return [
+        f"{each.rule.column}: {each.count:,} {each.rule.value} to {each.rule.becomes or 'NULL'}"
+        for each in outcome.result.converted_values
+        if each.count is not None
+    ]
 
 
 def _unpassed_gates(outcome: LoadOutcome) -> list[str]:
