@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.connectors.clickhouse.open import open_source_and_sink
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.staging import ClickHouseStaging
@@ -24,6 +25,7 @@ from dpone_core.connectors.mysql.open import open_source as open_mysql
 from dpone_core.connectors.postgres.open import open_source as open_postgres
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.builders import INT64, stage_request
@@ -239,3 +241,25 @@ def test_a_refresh_keeps_the_design_of_a_column_it_made(
             session.command(f"ALTER TABLE {target.schema}.{target.name} MODIFY COLUMN n Int64 CODEC(ZSTD(9))")
     ((definition,),) = session.rows(f"SHOW CREATE TABLE {target.schema}.{target.name}")
     assert "CODEC(ZSTD(9))" in definition and f"64({-(-digits // 3) * 3}" in definition
+
+
+@pytest.mark.parametrize("digits", [1, 2, 4, 5, 7, 8])
+@pytest.mark.parametrize("strategy", [StrategyMode.INCREMENTAL_APPEND, StrategyMode.INCREMENTAL_MERGE])
+def test_a_later_load_finds_the_column_it_made(
+    session: Session, sink: SinkPorts, strategy: StrategyMode, digits: int
+) -> None:
+    target = fresh_table("digits")
+    moment = Column(name="at", type=ColumnType(kind=ColumnKind.TIMESTAMP_TZ, fraction=digits))
+    schema = TableSchema(columns=(Column(name="n", type=INT64, nullable=False), moment))
+    values = [nanoseconds(LATER[0], digits), nanoseconds(LATER[1], digits), None]
+    ticks = pa.array(values, pa.timestamp("ns", "UTC")).cast(arrow_type(moment.type))
+    assert sink.staged is not None
+    for load in ("L1", "L2"):
+        numbers = pa.array([10 * int(load == "L2") + number for number in range(3)], pa.int64())
+        request = stage_request(target, load, schema=schema, strategy=strategy, unique_key=("n",))
+        sink.target.preflight(request)
+        batch = pa.RecordBatch.from_arrays([numbers, ticks], names=["n", "at"])
+        handle = sink.staged.stage(request, iter([batch]))
+        sink.staged.finalize(handle)
+        sink.staged.cleanup(handle)
+    assert in_clickhouse(session, target, "at") == values * 2
