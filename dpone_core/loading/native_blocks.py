@@ -15,7 +15,7 @@ from dpone_core.planning.partitions import route_of
 
 
 class TransferIncompleteError(ETLExecutionError):
-    """Another run has published a part of its ranges; its rows would be loaded a second time."""
+    """Another run has published a part of its ranges: rows would come twice, or its resume put old ones back."""
 
     code = "native_transfer_run_incomplete"
 

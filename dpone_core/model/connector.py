@@ -30,8 +30,9 @@ class EngineScope(StrEnum):
 class SourceTraits:
     """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source.
 
-    `ranged_formats` are those of its `formats` that have key ranges. `special_values` are those of its engine's values that a manifest may convert. With an `engine` the source runs
-    inside this process: opening it takes the engine's lock, and a sink of the same path shares what is opened.
+    `ranged_formats` are those of its `formats` that have key ranges, `special_values` those of its engine's values that
+    a manifest may convert. With an `engine` the source runs inside this process: opening it takes the engine's lock,
+    and a sink of the same path shares what is opened.
     """
 
     reader: str

@@ -752,7 +752,7 @@ _TRANSFER = _entries(
     ),
     (
         "native_transfer_run_incomplete",
-        "Another run has published a part of its ranges and has not finished; its rows would be loaded twice.",
+        "Another run has published a part of its ranges and has not finished: rows would come twice, or old ones back.",
         "Run again with that run id, or remove its rows and say so with `dpone transfer reconcile`.",
     ),
     (
