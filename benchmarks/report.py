@@ -70,7 +70,8 @@ def markdown_table(table: Sequence[Row]) -> list[str]:
 
 def charted(title: str, table: Sequence[Row]) -> list[str]:
     """A section with its chart, which lies among the images of the documentation."""
-    name = f"bench-{re.sub('[^a-z0-9]+', '-', title.lower().replace('->', 'to')).strip('-')}.svg"
+    words = title.replace("->", "to").replace(" rows x 12 columns", "").replace(",000,000", "m").replace(",000", "k")
+    name = f"bench-{re.sub('[^a-z0-9]+', '-', words.lower()).strip('-')}.svg"
     (DOCS / "images" / name).write_text(chart(title, table))
     return ["", f"## {title}", "", f"![{title}](../images/{name})", "", *markdown_table(table)]
 
