@@ -83,7 +83,7 @@ class _OneLine(logging.Formatter):
         record.exc_text, record.stack_info = None, None
         failure = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
         record.exc_info = None
-        line = super().format(record).replace("\r", " ").replace("\n", " ")
+        line = " ".join(super().format(record).splitlines())
         return self._redactor.text(f"{line} ({failure})" if failure else line)
 
 

@@ -12,7 +12,7 @@ import pytest
 from dpone_core.cli.console import log_to
 from dpone_core.evidence.redaction import Redactor
 
-BREAKS = ["\n", "\r\n", "\r", "\n\n \n"]
+BREAKS = ["\n", "\r\n", "\r", "\n\n \n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"]
 
 
 @contextmanager
