@@ -13,6 +13,8 @@ from dpone_airflow.gate import DponeOutcomeGateOperator
 from dpone_airflow.outcome import step_contract
 from dpone_airflow.pod_args import Platform
 from dpone_airflow.tasks import load_run_spec, wire_dpone_gitops_task_group, wire_dpone_gitops_task_with_gate
+from dpone_core.contracts.step_receipt import StepCounters, StepIdentity, StepResult, seal
+from dpone_core.model.vocabulary import StepStatus
 
 
 class KillAtStart(KubernetesPodOperatorCallback):
@@ -44,6 +46,31 @@ TIMEOUTS = {"too_long": timedelta(seconds=3), "stopped_in_time": timedelta(secon
 RUN_SPEC = load_run_spec(Path(__file__).parent / "flights.spec.json")
 MAPPED = load_run_spec(Path(__file__).parent / "ranges.spec.json")
 
+CONTRACTS = {step.step_id: step_contract(MAPPED, step, "0.1.0") for step in MAPPED.steps}
+
+
+def receipt_of(contract, ti, partitions):
+    """What a step of this run would leave that succeeded."""
+    now = datetime.now(UTC)
+    identity = StepIdentity(
+        kind=contract.kind,
+        step_id=contract.step_id,
+        process=contract.process,
+        dag_id=ti.dag_id,
+        dag_run_id=ti.run_id,
+        run_id=ti.run_id,
+        map_index=-1 if ti.map_index is None else ti.map_index,
+        run_spec_fingerprint=contract.run_spec_fingerprint,
+        pack_fingerprint=contract.pack_fingerprint,
+        policy_snapshot_id=contract.policy_snapshot_id,
+        transfer_plan="sha256:" + "a" * 64,
+        partitions=partitions,
+    )
+    ended = StepResult(status=StepStatus.SUCCEEDED, exit_code=0, started_at=now, finished_at=now)
+    counted = StepCounters(extracted_rows=5, staged_rows=5)
+    return seal(dpone_version="0.1.0", identity=identity, result=ended, counters=counted).wire()
+
+
 for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
     with DAG(
         name,
@@ -74,6 +101,25 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
             load >> DponeOutcomeGateOperator(
                 task_id="outcome_gate", steps={"dpone_run_flights": contract}, run_spec_ref={"process": "flights"}
             )
+        elif name == "mapped_stock":
+
+            @task(task_id="transfer_plan")
+            def plans(**context):
+                return receipt_of(CONTRACTS["transfer_plan"], context["ti"], partitions=3)
+
+            @task(task_id="transfer_partition")
+            def stages(index, **context):
+                """Ends well whatever it proves: index 1 leaves nothing, index 3 is none of the plan's."""
+                partition = CONTRACTS["transfer_partition"]
+                return receipt_of(partition, context["ti"], partitions=4) if index != 1 else None
+
+            plan, partitions = plans(), stages.expand(index=[0, 1, 2, 3])
+            gate = DponeOutcomeGateOperator(
+                task_id="outcome_gate",
+                steps={name: CONTRACTS[name] for name in ("transfer_plan", "transfer_partition")},
+                run_spec_ref={"process": "flights"},
+            )
+            plan >> partitions >> gate
         else:
             spec = MAPPED if name.startswith("mapped") else RUN_SPEC
             tasks, _ = wire_dpone_gitops_task_group(dag=dag, run_spec=spec, platform=platform)

@@ -34,7 +34,7 @@ SYNCHRONOUS = (
     *("with_gate", "stock_task", "no_receipt", "no_receipt_exit_1", "foreign", "malformed", "blob", "refused"),
     *("unsafe", "lying_exit", "killed", "killed_after_success", "interrupted", "interrupted_at_the_end", "too_long"),
     "stopped_in_time",
-    *("mapped_lost", "mapped_killed"),
+    *("mapped_lost", "mapped_killed", "mapped_stock"),
 )
 STAGED = "transfer_partition"
 DEFERRED = ("ok", "no_receipt", "refused", "safe_retry", "unsafe", "termination_only", "killed_after_success")
@@ -173,6 +173,18 @@ def test_the_gate_names_the_partition_whose_receipt_is_missing(runs: Runs) -> No
     verdict = runs.verdict("mapped_lost")
     assert (verdict["primary_step"], verdict["primary_code"]) == (f"{STAGED}[1]", "DPONE_RECEIPT_REQUIRED")
     assert (verdict["partitions_passed"], verdict["first_failed_partition"]) == (2, 1)
+
+
+def test_the_gate_lists_a_partition_without_receipt_and_one_too_many_although_their_tasks_succeeded(
+    runs: Runs,
+) -> None:
+    states = {name: task["state"] for name, task in runs.results["mapped_stock"]["tasks"].items()}
+    assert {state for name, state in states.items() if name != "outcome_gate"} == {"success"} and len(states) == 6
+    verdict = runs.verdict("mapped_stock")
+    assert (verdict["primary_step"], verdict["primary_code"]) == (f"{STAGED}[1]", "DPONE_RECEIPT_REQUIRED")
+    assert (verdict["partitions"], verdict["partitions_passed"], states["outcome_gate"]) == (3, 2, "failed")
+    assert f"step {STAGED}: 2 of 3 partitions passed" in runs.output
+    assert f"step {STAGED}[3]: DPONE_RECEIPT_MISMATCH" in runs.output
 
 
 def test_a_killed_partition_is_repeated_alone(runs: Runs) -> None:
