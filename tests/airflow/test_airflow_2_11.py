@@ -25,7 +25,7 @@ MODULES = {
     "DAG files": (PROVIDER / "test_dag_files.py", PROVIDER / "test_platform_pods.py"),
     "floor": (PROVIDER / "test_provider_floor.py",),
     "runs": (PROVIDER / "test_real_runs.py",),
-    "mapped": (PROVIDER / "test_fan_out.py", PROVIDER / "test_mapped_runs.py"),
+    "mapped": (PROVIDER / "test_fan_out.py", PROVIDER / "test_observing.py", PROVIDER / "test_mapped_runs.py"),
     "end to end": (END_TO_END / "test_visible_tasks.py",),
 }
 
