@@ -168,8 +168,8 @@ class PlatformSettings(Contract):
     """Wait in the triggerer instead of in a worker slot."""
     poll_interval_seconds: Annotated[int, Field(ge=1, le=3600)] = 10
     """How often a deferred task looks at its pod."""
-    retry_delay_seconds: Annotated[int, Field(ge=0, le=24 * 3600)] = 60
-    """Between two tries of a task."""
+    retry_delay_seconds: Annotated[int, Field(ge=0, le=24 * 3600)] = 330
+    """Between two tries of a task; longer than the lease of a killed load keeps its target."""
     pool: PlainText | None = None
     """Airflow pool of the tasks."""
     queue: PlainText | None = None

@@ -76,9 +76,12 @@ def refuse_unsettled(context: LoadContext, saved: SavedCursor | None) -> None:
 
 
 def refuse_lost_lease(context: LoadContext) -> None:
-    """The last look before a commit (case L09): raises LoadInProgressError when the lease went to another load."""
+    """The last look before a commit (case L09): raises LoadInProgressError when the lease went to another load.
+
+    The lease is renewed by it, so that one that had expired unnoticed cannot be taken while this load commits.
+    """
     leases, lease = context.sessions.lease, context.lease
-    if leases is not None and lease is not None and not leases.is_held(lease):
+    if leases is not None and lease is not None and not leases.renew(lease, context.environment.clock.utc_now()):
         raise LoadInProgressError(
             "the lease of this target went to another load while this one ran",
             fix="wait for that load; then run again",

@@ -81,11 +81,7 @@ class TargetLease(Protocol):
         ...
 
     def renew(self, lease: Lease, now: datetime) -> bool:
-        """Lets the lease last from `now` on; False when it went to another owner."""
-        ...
-
-    def is_held(self, lease: Lease) -> bool:
-        """Whether the lease still is this owner's; a look, not a fence."""
+        """Lets the lease last from `now` on; False when it went to another owner. A look and a claim, not a fence."""
         ...
 
     def release(self, lease: Lease) -> None:

@@ -85,10 +85,6 @@ class LeaseStore:
             lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, row
         )
 
-    def is_held(self, lease: Lease) -> bool:
-        held = self._held(lease.key)
-        return held is not None and held["owner"] == lease.owner
-
     def release(self, lease: Lease) -> None:
         self.control.compare_and_set(lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, None)
 
