@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,10 +56,17 @@ class CheckpointFiles:
     root: Path
 
     def open_runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
+        runs = self._runs(route, lambda path: not path.name.endswith(_CLOSED))
+        return tuple(run for run in runs if run.state is TransferRunState.OPEN)
+
+    def runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
+        return self._runs(route, lambda path: True)
+
+    def _runs(self, route: TransferRoute, wanted: Callable[[Path], bool]) -> tuple[TransferRun, ...]:
         with self._locked(route) as directory:
-            paths = sorted(path for path in directory.glob(f"*{_OPEN}") if not path.name.endswith(_CLOSED))
-            runs = [content.run for path in paths if (content := _content(path)).run is not None]
-        return tuple(run for run in runs if run is not None and run.state is TransferRunState.OPEN)
+            paths = sorted(path for path in directory.glob(f"*{_OPEN}") if wanted(path))
+            runs = [_content(path).run for path in paths]
+        return tuple(run for run in runs if run is not None)
 
     def run(self, route: TransferRoute, run_id: str) -> TransferRun | None:
         with self._locked(route) as directory:

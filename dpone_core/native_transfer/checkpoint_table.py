@@ -75,6 +75,9 @@ class CheckpointTables:
         where: ControlRow = {"route_key": route.key, "state": TransferRunState.OPEN.value}
         return tuple(_run(row) for row in self.control.read(runs_table(self.schema), where))
 
+    def runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
+        return tuple(_run(row) for row in self.control.read(runs_table(self.schema), {"route_key": route.key}))
+
     def run(self, route: TransferRoute, run_id: str) -> TransferRun | None:
         rows = self.control.read(runs_table(self.schema), {"route_key": route.key, "run_id": run_id})
         return _run(rows[0]) if rows else None

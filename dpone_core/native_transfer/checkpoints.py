@@ -47,6 +47,10 @@ class CheckpointStore(Protocol):
         """Runs of the route that are neither complete nor released, in run id order."""
         ...
 
+    def runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
+        """Every run of the route that is remembered, whatever its state."""
+        ...
+
     def run(self, route: TransferRoute, run_id: str) -> TransferRun | None: ...
 
     def save_run(self, run: TransferRun) -> None:

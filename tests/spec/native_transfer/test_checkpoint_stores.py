@@ -28,6 +28,7 @@ from dpone_core.native_transfer.checkpoints import (
 )
 from dpone_core.native_transfer.ledger import CheckpointTerminalError
 from tests.spec.native_transfer.builders import (
+    APPEND,
     NOW,
     ROUTE,
     OpenStore,
@@ -70,6 +71,17 @@ def test_a_run_is_open_until_it_is_complete_and_knows_its_plan(opened: OpenStore
     assert [record.partition_id for record in opened().latest(ROUTE, "r1")] == [FIRST.id]
     opened().save_run(run())
     assert [each.run_id for each in opened().open_runs(ROUTE)] == ["r1", "r2"], "a run may be opened again"
+
+
+def test_every_run_of_a_route_is_remembered_whatever_its_state(opened: OpenStore) -> None:
+    opened().save_run(run())
+    opened().save_run(replace(run(run_id="r2"), state=TransferRunState.COMPLETE))
+    opened().append(ROUTE, "never-planned", [checkpoint(FIRST)])
+    assert {each.run_id: each.state for each in opened().runs(ROUTE)} == {
+        "r1": TransferRunState.OPEN,
+        "r2": TransferRunState.COMPLETE,
+    }
+    assert opened().runs(APPEND) == ()
 
 
 @pytest.mark.parametrize("counter", [True, -1, "12", 1.0])
