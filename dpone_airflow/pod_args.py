@@ -101,6 +101,7 @@ class ProcessPods:
             "startup_check_interval_seconds": platform.startup_check_interval_seconds,
             "on_kill_action": "delete_pod",
         }
+        self._planned_by = spec.mapped.mapped_over if spec.mapped is not None else None
         self._variables = {
             **platform.env,
             **_IDENTITY,
@@ -153,9 +154,8 @@ class ProcessPods:
             variables["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
         if step.mapped_over is not None:
             variables["DPONE_AIRFLOW_MAPPING_ITEM"] = _MAPPING_ITEM
-        planned_by = self.spec.mapped.mapped_over if self.spec.mapped is not None else None
-        if step.kind is StepKind.LOAD and planned_by is not None and planned_by in task_ids:
-            plan = _receipt_of(task_ids[planned_by])
+        if self._planned_by is not None and step.kind is StepKind.LOAD and self._planned_by in task_ids:
+            plan = _receipt_of(task_ids[self._planned_by])
             variables["DPONE_TRANSFER_PLAN"] = "{{ (" + plan + " or {}).get('transfer_plan') or '' }}"
         return variables
 

@@ -146,7 +146,15 @@ class _Process:
     ) -> DponePodOperator:
         from dpone_airflow.operator import DponePodOperator
 
-        return DponePodOperator.of(task_id=task_id, **self._step_arguments(step, contract, task_ids), **placed)
+        return DponePodOperator.of(
+            task_id=task_id,
+            dag=self.dag,
+            step=contract,
+            task_display_name=step_title(self.spec, step),
+            doc_md=step_document(self.spec, step),
+            **self._arguments.of(step, task_ids),
+            **placed,
+        )
 
     def mapped_task(
         self, step: RunSpecStep, contract: StepContract, task_ids: Mapping[str, str], listed: Any, **placed: Any
@@ -157,7 +165,11 @@ class _Process:
         return DponeMappedPodOperator.partial(
             task_id=step.step_id,
             map_index_template=PARTITION_TITLE,
-            **self._step_arguments(step, contract, task_ids),
+            dag=self.dag,
+            step=contract,
+            task_display_name=step_title(self.spec, step),
+            doc_md=step_document(self.spec, step),
+            **self._arguments.of(step, task_ids),
             **parallel,
             **placed,
         ).expand(mapping_item=listed.output)
@@ -201,15 +213,6 @@ class _Process:
             **({"outlets": assets} if assets else {}),
             **placed,
         )
-
-    def _step_arguments(self, step: RunSpecStep, contract: StepContract, task_ids: Mapping[str, str]) -> dict[str, Any]:
-        return {
-            "dag": self.dag,
-            "step": contract,
-            "task_display_name": step_title(self.spec, step),
-            "doc_md": step_document(self.spec, step),
-            **self._arguments.of(step, task_ids),
-        }
 
     def _reference(self) -> dict[str, str]:
         return {
