@@ -22,7 +22,8 @@ class LoadPosition:
 
     `unproven_hook` is set while a hook that must not be repeated runs, and stays set if it did not succeed.
     `judged` is what the gates said, whatever happens after them.
-    `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor.
+    `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor,
+    or this run's own publication does not stand there any more.
     `native_checkpoint` is what the checkpoints of a native transfer say once its target was touched.
     `stored_plan` is the plan of another process that this one was told to stage or publish ranges of.
     """

@@ -14,6 +14,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.governance import SnapshotSteps, judged, source_dataset, target_dataset
 from dpone_core.loading.growth import rows_in_target
 from dpone_core.loading.native_coverage import refuse_lost_rows
+from dpone_core.loading.native_held import refuse_replaced_target
 from dpone_core.loading.native_workload import Transfer
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
@@ -35,6 +36,7 @@ class ResumeOnlyCoordinator:
         context = self.context
         context.position.resuming()
         self._refuse_missing_target()
+        refuse_replaced_target(context, self.transfer)
         context.position.result = LoadResult(
             inserted_rows=0,
             updated_rows=0,
@@ -78,6 +80,7 @@ class ResumeOnlyCoordinator:
 
     def _refuse_missing_target(self) -> None:
         if self.transfer.extraction.target.created:
+            self.context.position.unsettled_load = True
             raise ConnectorError(
                 "every range is committed and the target does not exist",
                 code="native_transfer_target_missing",

@@ -781,6 +781,11 @@ _TRANSFER = _entries(
         "Find out who removed it, then load under another run id.",
     ),
     (
+        "native_transfer_target_replaced",
+        "Every range is committed, and another load has published into the target since; nothing was mutated.",
+        "Load under another run id, or leave the target as it is.",
+    ),
+    (
         "partition_coverage_incomplete",
         "The ranges hold another number of rows than the source held when they were planned.",
         "Load while nobody changes the source, or from a copy that stands still.",
@@ -814,6 +819,13 @@ _TRANSFER = _entries(
         "partition_checkpoint_not_written",
         "The operating system refused a checkpoint file.",
         "Free or mount the evidence directory; the failure context says whether the target changed.",
+    ),
+    (
+        "partition_checkpoint_superseded",
+        "Another process wrote the checkpoint of a range, or planned the run anew, since this one read it: what that one"
+        " wrote stands, and this process changed no target.",
+        "Look with `dpone transfer show`. Nothing is to be done if another try staged or published the range; else"
+        " clear its mapped task, then the load. Staging this process left goes with the run's, or by `dpone cleanup`.",
     ),
     (
         "partition_checkpoint_terminal",
