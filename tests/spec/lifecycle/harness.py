@@ -59,7 +59,8 @@ class NamedControlTables(MemoryControlTables):
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
         what = "lease" if table.name == "__dpone__leases" else "intent"
-        self._journal.write(f"{what} released" if new is None else f"{what} taken")
+        is_own = new is not None and expected is not None and expected.get("owner") == new.get("owner")
+        self._journal.write(f"{what} {'released' if new is None else 'renewed' if is_own else 'taken'}")
         return super().compare_and_set(table, key, expected, new)
 
 

@@ -57,6 +57,7 @@ WHOLE = [
     "step source_metrics_captured succeeded",
     "metrics.staged",
     "step staged_metrics_captured succeeded",
+    "lease renewed",
     "intent armed",
     "sink.finalize",  # 10 the target commit boundary
     "metrics.target",  # 11 target metrics, then finalized evidence
