@@ -27,14 +27,13 @@ from dpone_core.loading.governance import (
     target_dataset,
 )
 from dpone_core.loading.native_coverage import refuse_lost_rows
-from dpone_core.loading.native_workload import Transfer, quietly, range_request
+from dpone_core.loading.native_workload import Transfer, converted_in_all, quietly, range_request
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.record import code_of
 from dpone_core.loading.unsettled import arm_commit
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.partition import TransferPartition
-from dpone_core.model.special_values import total
 from dpone_core.model.vocabulary import Boundary, CheckpointState, FinalizationPhase, Side
 from dpone_core.native_transfer.decision import artifact_checksum
 from dpone_core.native_transfer.ledger import GuardedCommit, TransferredPartition
@@ -233,6 +232,7 @@ class NativeLegacyCoordinator:
 
     def _result(self, done: list[TransferredPartition], loaded: LegacyLoadResult) -> LoadResult:
         rows = sum(each.rows_loaded for each in done)
+        converted = {each.partition.id: each.converted_values for each in done}
         return LoadResult(
             inserted_rows=rows,
             updated_rows=0,
@@ -240,5 +240,5 @@ class NativeLegacyCoordinator:
             extracted_rows=sum(each.rows_exported for each in done),
             attempts=self.context.identity.attempt,
             governance_finalization=FinalizationPhase.LEGACY_POST_FINALIZE,
-            converted_values=total(self.context.config.source.special_values, (each.converted_values for each in done)),
+            converted_values=converted_in_all(self.context, self.transfer, converted),
         )

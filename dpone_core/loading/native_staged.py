@@ -9,7 +9,7 @@ same run, unless the rows themselves were refused.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpone_core.acceptance.policy import AcceptanceMetricError
 from dpone_core.acceptance.recorder import SideDataset
@@ -34,6 +34,7 @@ from dpone_core.loading.native_workload import (
     StagedRange,
     Transfer,
     cleanup_handle,
+    converted_in_all,
     published_result,
     quietly,
     range_batches,
@@ -106,7 +107,10 @@ class NativeStagedCoordinator:
         context.environment.progress.phase("stage")
         with context.record.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
             staged = self.stager.stage()
-            result = staged_result(context, staged)
+            converted = {each.done.partition.id: each.done.converted_values for each in staged}
+            result = replace(
+                staged_result(context, staged), converted_values=converted_in_all(context, self.transfer, converted)
+            )
             context.position.result = result
             step.details |= {
                 "rows": result.staged_rows,

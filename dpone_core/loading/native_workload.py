@@ -6,7 +6,7 @@ it. Its rows carry the load id of the attempt that staged them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,11 +19,11 @@ from dpone_core.model import lineage
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferPartition
-from dpone_core.model.special_values import total
+from dpone_core.model.special_values import ConvertedValues, counted_in, total
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import FinalizationPhase
 from dpone_core.native_transfer.decision import ResumePlan
-from dpone_core.native_transfer.ledger import TransferLedger, TransferredPartition
+from dpone_core.native_transfer.ledger import CONVERTED_FIELD, TransferLedger, TransferredPartition
 from dpone_core.ports.sink import FinalizeResult, LineageColumns, StagedHandle, StageRequest
 from dpone_core.quality.scope import NativeTransferQualityScope
 
@@ -95,6 +95,21 @@ def staged_result(context: LoadContext, ranges: Iterable[StagedRange]) -> LoadRe
         governance_finalization=FinalizationPhase.PRE_FINALIZE,
         converted_values=total(context.config.source.special_values, (each.done.converted_values for each in staged)),
     )
+
+
+def converted_in_all(
+    context: LoadContext, transfer: Transfer, active: Mapping[str, Sequence[ConvertedValues]]
+) -> tuple[ConvertedValues, ...]:
+    """Of the whole workload, as gates judge it: `active` by partition id, and what committed checkpoints say of the
+    rest. None for a rule that a range does not count."""
+    rules, kept, latest = context.config.source.special_values, set(transfer.scope.kept), transfer.ledger.latest
+    parts = (
+        counted_in(latest[partition.id].diagnostics.get(CONVERTED_FIELD), rules) or ()
+        if partition.id in kept
+        else active.get(partition.id, ())
+        for partition in transfer.resume.planned
+    )
+    return total(rules, parts)
 
 
 def published_result(before: LoadResult, finalized: Iterable[FinalizeResult]) -> LoadResult:

@@ -15,10 +15,9 @@ from dpone_core.loading.governance import SnapshotSteps, judged, source_dataset,
 from dpone_core.loading.growth import rows_in_target
 from dpone_core.loading.native_coverage import refuse_lost_rows
 from dpone_core.loading.native_held import refuse_replaced_target
-from dpone_core.loading.native_workload import Transfer
+from dpone_core.loading.native_workload import Transfer, converted_in_all
 from dpone_core.loading.payload import PayloadLoad
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
-from dpone_core.model.special_values import total
 from dpone_core.model.vocabulary import Boundary, LoadPath, Side
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
@@ -45,7 +44,7 @@ class ResumeOnlyCoordinator:
             staged_rows=0,
             attempts=context.identity.attempt,
             governance_finalization=context.plan.finalization_phase,
-            converted_values=total(context.config.source.special_values, ()),
+            converted_values=converted_in_all(context, self.transfer, {}),
         )
         evidence = SnapshotSteps(context=context)
         recorder = AcceptanceMetricsRecorder(

@@ -14,12 +14,13 @@ import duckdb
 import psycopg
 import pytest
 
+from dpone_core.api import RunExecution
 from dpone_core.evidence.markdown import run_markdown
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from tests.connectors.mysql_servers import connected
 from tests.live.servers import scratch_mysql, scratch_postgres
 from tests.spec.builders import Project, code_of, flow, outcome_of
-from tests.spec.native_transfer.fan import Fan, fanned
+from tests.spec.native_transfer.fan import Fan, fanned, fanned_append
 from tests.spec.native_transfer.fan import split as fan_split
 
 QUALITY = {
@@ -312,6 +313,39 @@ def test_mapped_ranges_hand_their_counts_to_who_publishes_them(tmp_path: Path, p
     )
     found = [json.loads(text)["converted_values"][0]["converted"] for (text,) in details]
     assert len(found) == 4 and sum(found) == 11
+
+
+def converted(execution: RunExecution) -> int | None:
+    assert code_of(execution) is None, execution.error
+    (found,) = outcome_of(execution).result.converted_values
+    return found.count
+
+
+def test_a_resume_counts_what_earlier_attempts_have_committed(tmp_path: Path, postgres: str) -> None:
+    fan = Fan.at(tmp_path, postgres)
+    fan.sql(
+        "ALTER TABLE t ADD till date DEFAULT '2026-01-01'",
+        "UPDATE t SET till = 'infinity' WHERE id % 10 = 0 OR id IS NULL",
+        "CREATE SCHEMA raw",
+        "CREATE TABLE raw.orders (id int8 CHECK (id < 50), v text, at int8 NOT NULL, till date)",
+    )
+    rules = [{"columns": ["till"], "value": "infinity", "becomes": "9999-12-31"}]
+    options = {"partitioning": fan_split(), "incremental": {"cursor_column": "at"}, "special_values": rules}
+    quality = {"gates": [{"type": "row_count_reconciliation"}]}
+    fan.project.written(fanned_append(source__options=options, quality=quality))
+    plan = fan.staged()
+    assert code_of(fan.publish(plan)) is not None
+    assert [status for status, _ in fan.checkpoints()] == ["committed", "committed", "failed", "loaded"]
+    fan.sql("ALTER TABLE raw.orders DROP CONSTRAINT orders_id_check")
+    assert fan.load(plan, 2).error is None
+    assert converted(fan.publish(plan)) == 10  # the row of the newest cursor value waits
+    assert fan.sql("SELECT count(*) FROM raw.orders WHERE till = '9999-12-31'") == [(10,)]
+    assert converted(fan.publish(plan)) == 10, "nothing is left to transfer, and what is there was converted"
+    fan.sql(
+        f"UPDATE etl_state.__dpone__transfer_checkpoints SET record_json = replace(record_json, '{CONVERTED_FIELD}',"
+        " 'forgotten') WHERE partition_index = 1"
+    )
+    assert converted(fan.publish(plan)) is None
 
 
 def test_a_failed_range_leaves_the_counts_unknown(project: Project, interrupted: Callable[[str], None]) -> None:
