@@ -26,7 +26,7 @@ from dpone_core.model.partition import PartitionCheckpoint, TransferRun, Transfe
 from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.planning.partitions import route_of
 
-CLEAR_THE_PLAN: Final = "clear transfer_plan and everything behind it, so that ranges are planned and staged anew"
+CLEAR_THE_PLAN: Final = "clear transfer_plan and everything behind it: an open run resumes, any other is planned anew"
 
 
 class TransferPlanMismatchError(ETLExecutionError):

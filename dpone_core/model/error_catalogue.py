@@ -768,7 +768,7 @@ _TRANSFER = _entries(
     (
         "native_transfer_plan_mismatch",
         "The plan to publish is not the stored, open one of this run id, or its query or columns changed since.",
-        "Clear transfer_plan and everything behind it, so that ranges are planned and staged anew.",
+        "Clear transfer_plan and everything behind it: an open run resumes, any other is planned anew.",
     ),
     (
         "native_transfer_partition_not_staged",
@@ -840,7 +840,7 @@ _TRANSFER_OPERATIONS = _entries(
     (
         "DPONE_TRANSFER_PARTITION_REFUSED",
         "The range asked for is none of the stored, open plan of this run id; nothing was read.",
-        "Clear transfer_plan and everything behind it, so that ranges are planned and staged anew.",
+        "Clear transfer_plan and everything behind it: an open run resumes, any other is planned anew.",
     ),
     (
         "DPONE_TRANSFER_NOT_KEPT",

@@ -1,0 +1,89 @@
+"""What an operator does to load anew under a run id whose transfer is open, and what stays as it was until then.
+
+The recipes of docs/concepts/native-transfer.md "Repeating one range, and clearing" and docs/how-to/airflow.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.servers import scratch_postgres
+from tests.spec.builders import code_of
+from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan
+
+OUTSIDE = 500
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    with scratch_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def fan(uri: str, tmp_path: Path) -> Fan:
+    return Fan.at(tmp_path, uri)
+
+
+@pytest.fixture
+def plan(fan: Fan) -> str:
+    """Every range is staged; then rows are corrected, and one comes with a key that no range of the plan holds."""
+    found = fan.staged()
+    fan.sql("UPDATE t SET v = 'new'", f"INSERT INTO t VALUES ({OUTSIDE}, 'new', {OUTSIDE})")
+    return found
+
+
+def operate(fan: Fan, *arguments: str) -> None:
+    finished = fan.project.dpone(*arguments)
+    assert finished.exit_code == 0, finished.stdout + finished.stderr
+
+
+def read_again(fan: Fan, plan: str) -> list[int | None]:
+    return [fan.load(plan, index).extracted_rows for index in range(4)]
+
+
+def published(fan: Fan) -> tuple[list[int | None], set[str]]:
+    return fan.ids(), {row[0] for row in fan.sql("SELECT v FROM raw.orders")}
+
+
+def test_a_plan_made_again_keeps_what_is_staged(fan: Fan, plan: str) -> None:
+    assert fan.planned() == plan and read_again(fan, plan) == [0, 0, 0, 0]
+    assert code_of(fan.publish(plan)) is None
+    assert fan.ids() == EVERY and "new" not in published(fan)[1]
+
+
+def test_after_cleanup_the_same_plan_is_read_again(fan: Fan, plan: str) -> None:
+    operate(fan, "cleanup", "m.yaml", "--run-id", RUN)
+    assert fan.sql(STAGING) == []
+    assert fan.planned() == plan and read_again(fan, plan) == [1, 33, 33, 34]
+    assert code_of(fan.publish(plan)) is None and published(fan) == (EVERY, {"new"})
+
+
+def test_a_run_that_is_cleaned_up_and_released_is_planned_anew(fan: Fan, plan: str) -> None:
+    operate(fan, "cleanup", "m.yaml", "--run-id", RUN)
+    operate(
+        fan,
+        "transfer",
+        "reconcile",
+        "m.yaml",
+        "--run-id",
+        RUN,
+        "--found",
+        "removed",
+        "--reason",
+        "corrected",
+    )
+    anew = fan.planned()
+    assert anew != plan and sum(read or 0 for read in read_again(fan, anew)) == len(EVERY) + 1
+    assert code_of(fan.publish(anew)) is None
+    assert published(fan) == ([*EVERY, OUTSIDE], {"new"}) and fan.sql(STAGING) == []
+
+
+def test_another_run_id_loads_anew_beside_the_open_run(fan: Fan, plan: str) -> None:
+    assert code_of(fan.publish(fan.staged("another"), "another")) is None
+    assert published(fan) == ([*EVERY, OUTSIDE], {"new"})
+    operate(fan, "cleanup", "m.yaml", "--run-id", RUN)
+    assert fan.sql(STAGING) == []
