@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.api import OperatorOptions, operation_of
+from dpone_core.wiring.operations import Operation, clean_up
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of
 from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan
@@ -36,9 +38,16 @@ def plan(fan: Fan) -> str:
     return found
 
 
-def operate(fan: Fan, *arguments: str) -> None:
-    finished = fan.project.dpone(*arguments)
-    assert finished.exit_code == 0, finished.stdout + finished.stderr
+def operation(fan: Fan) -> Operation:
+    project = fan.project
+    return operation_of(
+        project.root / "m.yaml", OperatorOptions(), environment=project.environment, project_dir=project.root
+    )
+
+
+def cleaned_up(fan: Fan) -> None:
+    clean_up(operation(fan), RUN, dry_run=False)
+    assert fan.sql(STAGING) == []
 
 
 def read_again(fan: Fan, plan: str) -> list[int | None]:
@@ -56,26 +65,14 @@ def test_a_plan_made_again_keeps_what_is_staged(fan: Fan, plan: str) -> None:
 
 
 def test_after_cleanup_the_same_plan_is_read_again(fan: Fan, plan: str) -> None:
-    operate(fan, "cleanup", "m.yaml", "--run-id", RUN)
-    assert fan.sql(STAGING) == []
+    cleaned_up(fan)
     assert fan.planned() == plan and read_again(fan, plan) == [1, 33, 33, 34]
     assert code_of(fan.publish(plan)) is None and published(fan) == (EVERY, {"new"})
 
 
 def test_a_run_that_is_cleaned_up_and_released_is_planned_anew(fan: Fan, plan: str) -> None:
-    operate(fan, "cleanup", "m.yaml", "--run-id", RUN)
-    operate(
-        fan,
-        "transfer",
-        "reconcile",
-        "m.yaml",
-        "--run-id",
-        RUN,
-        "--found",
-        "removed",
-        "--reason",
-        "corrected",
-    )
+    cleaned_up(fan)
+    reconcile_transfer(operation(fan), RUN, Found.REMOVED, "corrected", override_marker=False)
     anew = fan.planned()
     assert anew != plan and sum(read or 0 for read in read_again(fan, anew)) == len(EVERY) + 1
     assert code_of(fan.publish(anew)) is None
@@ -85,5 +82,4 @@ def test_a_run_that_is_cleaned_up_and_released_is_planned_anew(fan: Fan, plan: s
 def test_another_run_id_loads_anew_beside_the_open_run(fan: Fan, plan: str) -> None:
     assert code_of(fan.publish(fan.staged("another"), "another")) is None
     assert published(fan) == ([*EVERY, OUTSIDE], {"new"})
-    operate(fan, "cleanup", "m.yaml", "--run-id", RUN)
-    assert fan.sql(STAGING) == []
+    cleaned_up(fan)
