@@ -26,6 +26,7 @@ from dpone_core.loading.resume import ResumeOnlyCoordinator
 from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import TransferRunState
 from dpone_core.model.vocabulary import CheckpointState, LoadPath, TargetState
+from dpone_core.native_transfer.checkpoints import CheckpointSupersededError
 from dpone_core.native_transfer.report import CommitUnknown, TransferReport, publish_report
 from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.quality.execution import QualityGateExecution
@@ -44,10 +45,13 @@ class NativeLoad:
     transfer: Transfer
 
     def complete(self, context: LoadContext) -> None:
-        """After source state: another load under this run id transfers anew."""
+        """After source state: another load under this run id transfers anew. One that was planned meanwhile stands."""
         ledger = self.transfer.ledger
         now = context.environment.clock.utc_now()
-        ledger.store.save_run(replace(ledger.run, state=TransferRunState.COMPLETE, updated_at=now))
+        try:
+            ledger.store.save_run(replace(ledger.run, state=TransferRunState.COMPLETE, updated_at=now), ledger.run)
+        except CheckpointSupersededError:
+            context.record.warnings.append("transfer_run_superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

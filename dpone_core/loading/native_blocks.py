@@ -73,8 +73,15 @@ def refuse_unsettled_run(context: LoadContext, run_id: str, known: tuple[Partiti
         raise
 
 
+def committed_ranges(run: TransferRun, records: tuple[PartitionCheckpoint, ...]) -> frozenset[str]:
+    """Partitions of this plan that are in the target. Records of an earlier plan under the run id count for nothing."""
+    planned = {each.id for each in run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)}
+    committed = {record.partition_id for record in records if record.status is CheckpointStatus.COMMITTED}
+    return frozenset(planned & committed)
+
+
 def refuse_half_published(run: TransferRun, records: tuple[PartitionCheckpoint, ...]) -> None:
-    committed = sum(record.status is CheckpointStatus.COMMITTED for record in records)
+    committed = len(committed_ranges(run, records))
     if committed and run.route.strategy is not StrategyMode.FULL_REFRESH:
         raise TransferIncompleteError(
             f"run {run.run_id!r} has published {committed} of {len(run.plan.ranges)} ranges and has not finished",

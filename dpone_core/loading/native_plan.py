@@ -12,7 +12,7 @@ from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.governance import refuse_no_partition
-from dpone_core.loading.native_blocks import refuse_unsettled_route
+from dpone_core.loading.native_blocks import committed_ranges, refuse_unsettled_route
 from dpone_core.loading.native_workload import Transfer, cleanup_handle
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.load_config import LoadConfig, PartitioningConfig
@@ -62,33 +62,25 @@ class TransferPlanner:
         route, run_id = route_of(self.context.plan), str(self.context.identity.run_id)
         run = self.store.run(route, run_id)
         resumes = run is not None and run.state is TransferRunState.OPEN
-        known = self.store.latest(route, run_id) if resumes else ()
+        stored = self.store.latest(route, run_id)
+        known = stored if resumes else ()
         refuse_unsettled_route(self.context, self.store, route, run_id, known)
         if run is not None and resumes:
-            require_same_cursor(self.context, run.plan, extraction, known)
+            require_same_cursor(self.context, run, extraction, known)
             planned = windowed(extraction, run.plan)
             if is_same_workload(self.context, run.plan, planned):
-                return self._transfer(planned, run, known, snapshot, resumed=True)
-            refuse_changed(self.context, route, known)
+                transfer = transfer_of(self.context, self.store, run, planned, known, snapshot, resumed=True)
+                transfer.ledger.planned(transfer.resume.planned)
+                return transfer
+            refuse_changed(self.context, run, known)
         fresh = self._fresh(extraction, route, run_id, snapshot)
-        return self._transfer(extraction, fresh, known, snapshot, resumed=False)
-
-    def _transfer(
-        self,
-        extraction: Extraction,
-        run: TransferRun,
-        known: tuple[PartitionCheckpoint, ...],
-        snapshot: str | None,
-        *,
-        resumed: bool,
-    ) -> Transfer:
-        transfer = transfer_of(self.context, self.store, run, extraction, known, snapshot, resumed=resumed)
+        transfer = transfer_of(self.context, self.store, fresh, extraction, known, snapshot, resumed=False)
+        transfer.ledger.earlier.update((record.partition_id, record) for record in stored)
         partitions = transfer.resume.planned
         transfer.ledger.planned(partitions)
-        if not resumed:
-            self.store.save_run(run)
-            planned = {partition.id for partition in partitions}
-            self._forget([record for record in known if record.partition_id not in planned])
+        self.store.save_run(fresh, run)
+        planned_ids = {partition.id for partition in partitions}
+        self._forget([record for record in known if record.partition_id not in planned_ids])
         return transfer
 
     def _fresh(self, extraction: Extraction, route: TransferRoute, run_id: str, snapshot: str | None) -> TransferRun:
@@ -156,10 +148,10 @@ def is_same_workload(context: LoadContext, plan: TransferPlan, extraction: Extra
     return _hashes(context, plan.column, extraction) == (plan.query_hash, plan.schema_hash)
 
 
-def refuse_changed(context: LoadContext, route: TransferRoute, known: tuple[PartitionCheckpoint, ...]) -> None:
+def refuse_changed(context: LoadContext, run: TransferRun, known: tuple[PartitionCheckpoint, ...]) -> None:
     """For a workload that is not the same any more: none of its ranges may be in the target."""
-    committed = sum(record.status is CheckpointStatus.COMMITTED for record in known)
-    if committed and route.strategy is not StrategyMode.FULL_REFRESH:
+    committed = len(committed_ranges(run, known))
+    if committed and run.route.strategy is not StrategyMode.FULL_REFRESH:
         context.position.unsettled_load = True
         raise TransferChangedError(
             f"{committed} ranges of this run are in the target, and its query or schema has changed since",
@@ -168,9 +160,9 @@ def refuse_changed(context: LoadContext, route: TransferRoute, known: tuple[Part
 
 
 def require_same_cursor(
-    context: LoadContext, plan: TransferPlan, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
+    context: LoadContext, run: TransferRun, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
 ) -> None:
-    if not is_same_cursor(plan, extraction.seen, known):
+    if not is_same_cursor(run, extraction.seen, known):
         context.position.unsettled_load = True
         raise TransferStateMovedError(
             "another load saved a cursor after this run was planned",
@@ -178,10 +170,10 @@ def require_same_cursor(
         )
 
 
-def is_same_cursor(plan: TransferPlan, seen: SavedCursor | None, known: tuple[PartitionCheckpoint, ...]) -> bool:
+def is_same_cursor(run: TransferRun, seen: SavedCursor | None, known: tuple[PartitionCheckpoint, ...]) -> bool:
     """The cursor this run read is still the saved one, or is what this run itself has saved at its end."""
-    committed = {record.bounds for record in known if record.status is CheckpointStatus.COMMITTED}
-    if seen is not None and seen.value == plan.next_cursor and committed >= set(plan.ranges):
+    plan = run.plan
+    if seen is not None and seen.value == plan.next_cursor and len(committed_ranges(run, known)) == len(plan.ranges):
         return True
     return (None if seen is None else seen.load_id) == plan.seen_load_id
 

@@ -29,6 +29,7 @@ from dpone_core.loading.record import code_of
 from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferPartition
 from dpone_core.model.special_values import counted_in
+from dpone_core.native_transfer.checkpoints import CheckpointSupersededError
 from dpone_core.native_transfer.decision import artifact_checksum, is_reusable
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD, TransferredPartition
 from dpone_core.ports.ranges import RangeStagingPort
@@ -113,7 +114,12 @@ class RangeStager:
         return StagedRange(done=done, handle=handle)
 
     def _read(self, missing: Sequence[TransferPartition]) -> Iterator[StagedRange]:
-        """Yields nothing before all readers ended; results that came before a failure are recorded all the same."""
+        """Yields nothing before all readers ended; results that came before a failure are recorded all the same.
+
+        Raises CheckpointSupersededError, before it touches staging and before it says a range is staged, when another
+        process went on from what this one read.
+        """
+        self.transfer.ledger.require_current(missing)
         work = RangeWork(partitions=list(missing), workers=min(self.partitioning.workers, len(missing)))
         progress = SharedProgress(self.context.environment.progress)
         stamp = self.context.environment.clock.utc_now()
@@ -138,7 +144,8 @@ class RangeStager:
             thread.join()
         if failure is not None:
             if failure.partition is not None:
-                self.transfer.ledger.failed(failure.partition, code_of(failure.error))
+                with suppress(CheckpointSupersededError):  # what the other process wrote stands
+                    self.transfer.ledger.failed(failure.partition, code_of(failure.error))
             raise failure.error
         yield from staged
 
@@ -155,9 +162,21 @@ class RangeStager:
             elif isinstance(result, FailedRange):
                 failure = failure or result
             else:
-                self.transfer.ledger.loaded(result.done)
+                self._record(result)
                 staged.append(result)
         return failure
+
+    def _record(self, result: StagedRange) -> None:
+        """Who comes too late removes what it staged only where nobody else stages the range: in its place another
+        try's rows may stand, or come."""
+        ledger = self.transfer.ledger
+        try:
+            ledger.loaded(result.done)
+        except CheckpointSupersededError:
+            with suppress(DponeError):
+                if ledger.is_published_by_other(result.done.partition):
+                    self.staged.cleanup(result.handle)
+            raise
 
     def _run_reader(self, work: RangeWork, progress: SharedProgress, stamp: datetime) -> None:
         partition: TransferPartition | None = None

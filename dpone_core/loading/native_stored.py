@@ -57,7 +57,7 @@ class StoredTransfer:
         """For who stages a range of the run. `extraction` stands in the plan's own window."""
         known = self._known(run)
         refuse_unsettled_run(self.context, run.run_id, known)
-        require_same_cursor(self.context, run.plan, extraction, known)
+        require_same_cursor(self.context, run, extraction, known)
         self._require_same_workload(run, extraction, known)
         return transfer_of(self.context, self.store, run, extraction, known, None, resumed=True)
 
@@ -68,9 +68,9 @@ class StoredTransfer:
         known = self._known(run)
         refuse_unsettled_route(self.context, self.store, run.route, run.run_id, known)
         closed = run.state is not TransferRunState.OPEN
-        if closed and not is_same_cursor(run.plan, extraction.seen, known):
+        if closed and not is_same_cursor(run, extraction.seen, known):
             raise TransferPlanMismatchError(f"the transfer planned under this run id is {run.state}")
-        require_same_cursor(self.context, run.plan, extraction, known)
+        require_same_cursor(self.context, run, extraction, known)
         planned = windowed(extraction, run.plan)
         self._require_same_workload(run, planned, known)
         transfer = transfer_of(self.context, self.store, run, planned, known, snapshot, resumed=True)
@@ -93,5 +93,5 @@ class StoredTransfer:
         self, run: TransferRun, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
     ) -> None:
         if not is_same_workload(self.context, run.plan, extraction):
-            refuse_changed(self.context, run.route, known)
+            refuse_changed(self.context, run, known)
             raise TransferPlanMismatchError("the query or the columns have changed since the ranges were planned")

@@ -162,6 +162,10 @@ class LoadRecord:
             strategy=target.strategy.value,
         )
 
+    @property
+    def has_started(self) -> bool:
+        return bool(self._load_row)
+
     def load_status(self, status: LoadStatus, **columns: ControlValue) -> None:
         """Supersedes the load's row; columns said before are repeated."""
         if self.audit is None:

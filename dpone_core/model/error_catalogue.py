@@ -822,10 +822,10 @@ _TRANSFER = _entries(
     ),
     (
         "partition_checkpoint_superseded",
-        "Another process wrote the checkpoint of a range, or planned the run anew, since this one read it: what that one"
-        " wrote stands, and this process changed no target.",
-        "Look with `dpone transfer show`. Nothing is to be done if another try staged or published the range; else"
-        " clear its mapped task, then the load. Staging this process left goes with the run's, or by `dpone cleanup`.",
+        "Another process wrote the checkpoint of a range, or planned the run anew, since this one read it: that stands,"
+        " and this process changed no target.",
+        "Look with `dpone transfer show`. If another try published the range, nothing is to be done; else clear its"
+        " mapped task, then the load, for rows this process staged may stand where those of the other try stood.",
     ),
     (
         "partition_checkpoint_terminal",

@@ -21,11 +21,14 @@ from dpone_core.model.fingerprint import canonical_json
 from dpone_core.model.identity import safe_run_id
 from dpone_core.model.partition import PartitionCheckpoint, TransferRoute, TransferRun, TransferRunState
 from dpone_core.native_transfer.checkpoints import (
+    Before,
+    CheckpointSupersededError,
     CheckpointUnreadableError,
     checkpoint_json,
     checkpoint_of,
     run_json,
     run_of,
+    takes_place,
 )
 
 _OPEN: Final = ".jsonl"
@@ -72,9 +75,11 @@ class CheckpointFiles:
         with self._locked(route) as directory:
             return _content(_path(directory, run_id)).run
 
-    def save_run(self, run: TransferRun) -> None:
+    def save_run(self, run: TransferRun, before: TransferRun | None) -> None:
         with self._locked(run.route) as directory:
             path = _path(directory, run.run_id)
+            if _content(path).run != before:
+                raise CheckpointSupersededError("another process has written the record of this run since it was read")
             _append(path, [run_json(run)])
             suffix = _OPEN if run.state is TransferRunState.OPEN else _CLOSED
             wanted = directory / f"{safe_run_id(run.run_id)}{suffix}"
@@ -82,10 +87,16 @@ class CheckpointFiles:
                 path.rename(wanted)
             _sync_directory(directory)
 
-    def append(self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint]) -> None:
+    def append(
+        self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint], before: Before | None = None
+    ) -> None:
         lines = [checkpoint_json(record) for record in records]
         with self._locked(route) as directory:
-            _append(_path(directory, run_id), lines)
+            path = _path(directory, run_id)
+            stored = _content(path).latest
+            if not all(takes_place(stored.get(record.partition_id), record, before) for record in records):
+                raise CheckpointSupersededError("another process has written this checkpoint since it was read")
+            _append(path, lines)
             _sync_directory(directory)
 
     def latest(self, route: TransferRoute, run_id: str) -> tuple[PartitionCheckpoint, ...]:

@@ -1,25 +1,29 @@
 """Checkpoints in the sink's control tables: `__dpone__transfer_runs` and `__dpone__transfer_checkpoints`.
 
 Written once against `ports.control`. They survive the machine that ran the load, which a file need not. Only the
-newest record of a partition is kept; a record always supersedes the one before it, also when a clock ran backwards.
+newest record of a partition is kept; it takes the place of the one its writer knew, by comparing and setting, also
+when a clock ran backwards.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dpone_core.model.fingerprint import canonical_json
 from dpone_core.model.partition import PartitionCheckpoint, TransferRoute, TransferRun, TransferRunState
 from dpone_core.native_transfer.checkpoints import (
+    Before,
+    CheckpointSupersededError,
     CheckpointUnreadableError,
     checkpoint_json,
     checkpoint_of,
     run_json,
     run_of,
+    takes_place,
 )
 from dpone_core.ports.clock import Clock
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
@@ -28,6 +32,7 @@ _VERSION: Final = "updated_at"
 _TEXT: Final = ControlColumnKind.TEXT
 _TICK: Final = timedelta(microseconds=1)
 _BEGINNING: Final = datetime(1970, 1, 2, tzinfo=UTC)
+_SUPERSEDED: Final = "another process has written this since it was read"
 
 
 def runs_table(schema: str) -> ControlTable:
@@ -69,7 +74,6 @@ class CheckpointTables:
     schema: str
     clock: Clock
     _ensured: bool = False
-    _versions: dict[tuple[str, str], datetime] = field(default_factory=dict)
 
     def open_runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
         where: ControlRow = {"route_key": route.key, "state": TransferRunState.OPEN.value}
@@ -82,36 +86,47 @@ class CheckpointTables:
         rows = self.control.read(runs_table(self.schema), {"route_key": route.key, "run_id": run_id})
         return _run(rows[0]) if rows else None
 
-    def save_run(self, run: TransferRun) -> None:
+    def save_run(self, run: TransferRun, before: TransferRun | None) -> None:
+        table, key = runs_table(self.schema), {"route_key": run.route.key, "run_id": run.run_id}
+        self._ensure()
+        found = self.control.read(table, key)
+        stored = found[0] if found else None
+        if (None if stored is None else _run(stored)) != before:
+            raise CheckpointSupersededError(_SUPERSEDED)
         row: ControlRow = {
-            "route_key": run.route.key,
-            "run_id": run.run_id,
+            **key,
             "state": run.state.value,
             "record_json": canonical_json(run_json(run)),
-            _VERSION: self._next_version(run.route, run.run_id),
+            _VERSION: self._version_after(stored),
         }
-        self._ensure()
-        self.control.upsert(runs_table(self.schema), (row,))
+        if not self.control.compare_and_set(table, key, stored, row):
+            raise CheckpointSupersededError(_SUPERSEDED)
 
-    def append(self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint]) -> None:
+    def append(
+        self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint], before: Before | None = None
+    ) -> None:
+        table, run = checkpoints_table(self.schema), {"route_key": route.key, "run_id": run_id}
         newest = {record.partition_id: record for record in records}
-        version = self._next_version(route, run_id)
-        rows: list[ControlRow] = [
-            {
-                "route_key": route.key,
-                "run_id": run_id,
-                "transfer_partition_id": record.partition_id,
+        written = {identity: canonical_json(checkpoint_json(record)) for identity, record in newest.items()}
+        self._ensure()
+        found = {str(row["transfer_partition_id"]): row for row in self.control.read(table, run)}
+        for identity, record in newest.items():
+            stored, key = found.get(identity), {**run, "transfer_partition_id": identity}
+            row: ControlRow = {
+                **key,
                 "target_table": record.target_table,
                 "status": record.status.value,
-                "record_json": canonical_json(checkpoint_json(record)),
+                "record_json": written[identity],
                 "partition_index": record.bounds.partition_index,
                 "rows_exported": record.rows_exported,
-                _VERSION: version,
+                _VERSION: self._version_after(stored),
             }
-            for record in newest.values()
-        ]
-        self._ensure()
-        self.control.upsert(checkpoints_table(self.schema), rows)
+            if before is None:
+                self.control.upsert(table, (row,))
+            elif not takes_place(
+                None if stored is None else checkpoint_of(_document(stored)), record, before
+            ) or not self.control.compare_and_set(table, key, stored, row):
+                raise CheckpointSupersededError(_SUPERSEDED)
 
     def latest(self, route: TransferRoute, run_id: str) -> tuple[PartitionCheckpoint, ...]:
         rows = self.control.read(checkpoints_table(self.schema), {"route_key": route.key, "run_id": run_id})
@@ -122,18 +137,9 @@ class CheckpointTables:
         """The engine writes a row as a whole or not at all."""
         return False
 
-    def _next_version(self, route: TransferRoute, run_id: str) -> datetime:
-        key = (route.key, run_id)
-        if key not in self._versions:
-            where: ControlRow = {"route_key": route.key, "run_id": run_id}
-            found = (
-                *self.control.read(runs_table(self.schema), where),
-                *self.control.read(checkpoints_table(self.schema), where),
-            )
-            stored = [row[_VERSION] for row in found]
-            self._versions[key] = max((moment for moment in stored if isinstance(moment, datetime)), default=_BEGINNING)
-        self._versions[key] = max(self.clock.utc_now(), self._versions[key] + _TICK)
-        return self._versions[key]
+    def _version_after(self, stored: ControlRow | None) -> datetime:
+        before = None if stored is None else stored[_VERSION]
+        return max(self.clock.utc_now(), (before if isinstance(before, datetime) else _BEGINNING) + _TICK)
 
     def _ensure(self) -> None:
         if not self._ensured:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from dpone_core.errors import ETLExecutionError
+from dpone_core.model.fingerprint import canonical_json
 from dpone_core.model.outcome import count_or_none
 from dpone_core.model.partition import (
     CheckpointStatus,
@@ -40,8 +41,26 @@ class CheckpointCounterError(ETLExecutionError):
     code = "partition_checkpoint_counter_invalid"
 
 
+class CheckpointSupersededError(ETLExecutionError):
+    """Another process wrote this checkpoint, or planned the run anew, since this one read it; that stands."""
+
+    code = "partition_checkpoint_superseded"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            fix="look at the ranges with `dpone transfer show`; if another try published this one, nothing is to be"
+            " done, else clear its mapped task, then the load",
+        )
+
+
+Before = Mapping[str, Sequence[PartitionCheckpoint]]
+"""What a writer knows to be stored, by partition id: one of these; a partition without any must not be stored yet."""
+
+
 class CheckpointStore(Protocol):
-    """Durable checkpoints of one route. One attempt at a time uses it, under the lease of the target."""
+    """Durable checkpoints of one route. Publications hold the lease of the target; whoever plans or stages ranges does
+    not, and a process may wake up when others have long gone on. So every write names what it takes the place of."""
 
     def open_runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
         """Runs of the route that are neither complete nor released, in run id order."""
@@ -53,12 +72,22 @@ class CheckpointStore(Protocol):
 
     def run(self, route: TransferRoute, run_id: str) -> TransferRun | None: ...
 
-    def save_run(self, run: TransferRun) -> None:
-        """Durable when it returns; replaces what was said of the run before."""
+    def save_run(self, run: TransferRun, before: TransferRun | None) -> None:
+        """Durable when it returns; takes the place of `before`, None = nothing is said of the run.
+
+        Raises CheckpointSupersededError, nothing written, when something else stands there.
+        """
         ...
 
-    def append(self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint]) -> None:
-        """Durable when it returns. Torn by a crash, a prefix of the records may be there."""
+    def append(
+        self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint], before: Before | None = None
+    ) -> None:
+        """Durable when it returns. Torn by a crash, a prefix of the records may be there.
+
+        Each record takes the place of one of its `before`; without `before`, of whatever stands there. Raises
+        CheckpointSupersededError at the first record that would take the place of something else; a prefix of the
+        records may be there then.
+        """
         ...
 
     def latest(self, route: TransferRoute, run_id: str) -> tuple[PartitionCheckpoint, ...]:
@@ -68,6 +97,19 @@ class CheckpointStore(Protocol):
     def torn(self, route: TransferRoute, run_id: str) -> bool:
         """Whether a half-written last record was found and left out."""
         ...
+
+
+def takes_place(stored: PartitionCheckpoint | None, record: PartitionCheckpoint, before: Before | None) -> bool:
+    """Whether `record` may be written over what is stored."""
+    if before is None:
+        return True
+    known = before.get(record.partition_id, ())
+    return not known if stored is None else any(is_same_checkpoint(stored, each) for each in known)
+
+
+def is_same_checkpoint(one: PartitionCheckpoint, other: PartitionCheckpoint) -> bool:
+    """As they are stored."""
+    return canonical_json(checkpoint_json(one)) == canonical_json(checkpoint_json(other))
 
 
 def checkpoint_json(record: PartitionCheckpoint) -> dict[str, object]:

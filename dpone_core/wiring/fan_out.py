@@ -14,7 +14,7 @@ from typing import Final
 from dpone_core.errors import ETLConfigurationError, ExitClass
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
-from dpone_core.loading.attempt import interruption_behind
+from dpone_core.loading.attempt import OpenSessions, interruption_behind
 from dpone_core.loading.context import LoadContext, LoadEnvironment, LoadRequest
 from dpone_core.loading.native_fan_out import FanOut, RangeItem, RangeLoad
 from dpone_core.loading.native_workload import Transfer
@@ -58,11 +58,12 @@ class TransferExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanOutProcess:
-    """`prepared` passed `require_fan_out` and `require_shared_sink`."""
+    """`prepared` passed `require_fan_out` and `require_shared_sink`; `sessions` None = those of its connections."""
 
     prepared: PreparedProcess
     invocation: RunInvocation
     environment: LoadEnvironment
+    sessions: OpenSessions | None = None
 
     def plan(self) -> TransferExecution:
         """Plans the ranges of this run id, or finds the plan that stands."""
@@ -102,7 +103,8 @@ class FanOutProcess:
             invocation=self.invocation,
         )
         try:
-            with session_opener(self.prepared)(identity) as sessions, ExitStack() as shield:
+            opener = self.sessions or session_opener(self.prepared)
+            with opener(identity) as sessions, ExitStack() as shield:
                 record.audit = sessions.audit
                 context = LoadContext(
                     request=self._request(),
@@ -113,7 +115,7 @@ class FanOutProcess:
                     position=position,
                     commit_shield=shield,
                 )
-                return work(FanOut.of(context), stated)
+                return _recorded(context, lambda: work(FanOut.of(context), stated))
         except BaseException as caught:  # noqa: BLE001 - stated in the result, like the outcome of an attempt
             error = interruption_behind(caught, self.environment, position)
         known = position.stored_plan
@@ -132,6 +134,20 @@ class FanOutProcess:
             token_values=self.invocation.token_values,
             hook_receipts=self.prepared.hook_receipts,
         )
+
+
+def _recorded(context: LoadContext, work: Callable[[], TransferExecution]) -> TransferExecution:
+    """A failure is said in the audit row that says it started, while the sessions are open."""
+    try:
+        return work()
+    except BaseException as caught:
+        error = interruption_behind(caught, context.environment, context.position)
+        if context.record.has_started:
+            with context.environment.cancellation.shielded():
+                context.record.load_failed(error)
+        if error is caught:
+            raise
+        raise error from caught
 
 
 def require_fan_out(planned: PlannedProcess, separate_hooks: str) -> None:

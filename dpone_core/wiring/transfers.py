@@ -92,10 +92,11 @@ def reconcile_transfer(
         _record(operation, identity, {**document, "status": "requested"})
         now = operation.environment.clock.utc_now()
         if found is Found.REMOVED:
-            store.save_run(replace(run, state=TransferRunState.RELEASED, updated_at=now))
+            store.save_run(replace(run, state=TransferRunState.RELEASED, updated_at=now), run)
         else:
             for batch in batches:
-                store.append(route, run_id, resolved(batch, found, now))
+                before = {record.partition_id: (record,) for record in batch.records}
+                store.append(route, run_id, resolved(batch, found, now), before)
         _record(operation, identity, {**document, "status": "applied"})
         return {
             **document,

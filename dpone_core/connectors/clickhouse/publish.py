@@ -41,11 +41,14 @@ class _Publication:
         self._shadow = Shadow(session, handle, target, shadow)
         self._ddl = Ddl(handle.request.physical_design.cluster)
         self._marker = load_marker(handle.request.identity)
+        self._was_prepared = False
 
     def run(self) -> FinalizeResult:
         facts = facts_of(self._session, self._target)
         if facts is not None and self._marker in facts.comment:
             return self._published_before()
+        staged = facts_of(self._session, self._staged)
+        self._was_prepared = staged is not None and self._marker in staged.comment
         self._prepare(facts)
         staged_rows = self._handle.staged_rows
         if facts is None:
@@ -65,7 +68,7 @@ class _Publication:
     def _append(self, facts: TableFacts) -> FinalizeResult:
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
-            if self._handle.staged_rows > 0 and self._staging_is_empty():
+            if self._handle.staged_rows > 0 and self._was_prepared and self._staging_is_empty():
                 return self._published_before()
             self._refuse_unseen_rows()
             return self._result("nothing_to_append")
@@ -127,6 +130,8 @@ class _Publication:
             self._session.command(statement, code="finaliser_refused", message=UNTOUCHED)
 
     def _commit(self, statement: str, published_from: TableName, is_published: Callable[[], bool]) -> None:
+        if published_from == self._staged:
+            self._require_staged_rows()
         error = self._session.attempt(statement)
         if error is None:
             return
@@ -142,6 +147,16 @@ class _Publication:
             raise ConnectorError(
                 "the connection was lost while publishing; the target is as it was", code="finaliser_refused"
             ) from error
+
+    def _require_staged_rows(self) -> None:
+        """Counted again right before: a range may have been staged anew by a process that was given up."""
+        found = count_of(self._session, self._staged)
+        if found != self._handle.staged_rows:
+            raise ConnectorError(
+                f"{self._handle.staged_rows} rows were staged and staging holds {found}; the target is as it was",
+                code="finaliser_refused",
+                fix="run again; let no other process write into the staging of this load",
+            )
 
     def _published_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
         """Renames the source of the statement away, so that it cannot succeed any more, and looks again."""

@@ -131,8 +131,10 @@ class Publication:
         staged = target_table(self._database.within(cursor), self._staged)
         if staged is None:
             raise ConnectorError("the staging table of this load is gone", code="finaliser_refused")
-        if not staged.is_logged:
+        if not staged.is_logged or self._handle.request.strategy is not StrategyMode.FULL_REFRESH:
+            # a crash empties it; and a range may have been staged anew by a process that was given up
             self._require_staged_rows(count_of(self._database.within(cursor), self._staged))
+        if not staged.is_logged:
             cursor.execute(f"ALTER TABLE {qualified(self._staged)} SET LOGGED".encode())
         if target is not None:
             cursor.execute(f"DROP TABLE {qualified(self._target)}".encode())

@@ -61,21 +61,21 @@ def test_the_newest_record_of_a_partition_counts_also_for_another_process(opened
 
 
 def test_a_run_is_open_until_it_is_complete_and_knows_its_plan(opened: OpenStore) -> None:
-    opened().save_run(run())
-    opened().save_run(run(run_id="r2"))
+    opened().save_run(run(), None)
+    opened().save_run(run(run_id="r2"), None)
     assert [each.run_id for each in opened().open_runs(ROUTE)] == ["r1", "r2"]
     opened().append(ROUTE, "r1", [checkpoint(FIRST)])
-    opened().save_run(replace(run(), state=TransferRunState.COMPLETE))
+    opened().save_run(replace(run(), state=TransferRunState.COMPLETE), run())
     assert [each.run_id for each in opened().open_runs(ROUTE)] == ["r2"]
     assert opened().run(ROUTE, "r1") == replace(run(), state=TransferRunState.COMPLETE)
     assert [record.partition_id for record in opened().latest(ROUTE, "r1")] == [FIRST.id]
-    opened().save_run(run())
+    opened().save_run(run(), replace(run(), state=TransferRunState.COMPLETE))
     assert [each.run_id for each in opened().open_runs(ROUTE)] == ["r1", "r2"], "a run may be opened again"
 
 
 def test_every_run_of_a_route_is_remembered_whatever_its_state(opened: OpenStore) -> None:
-    opened().save_run(run())
-    opened().save_run(replace(run(run_id="r2"), state=TransferRunState.COMPLETE))
+    opened().save_run(run(), None)
+    opened().save_run(replace(run(run_id="r2"), state=TransferRunState.COMPLETE), None)
     opened().append(ROUTE, "never-planned", [checkpoint(FIRST)])
     assert {each.run_id: each.state for each in opened().runs(ROUTE)} == {
         "r1": TransferRunState.OPEN,
@@ -154,7 +154,7 @@ def test_a_record_without_one_of_its_fields_is_not_guessed(missing: str) -> None
 
 def written(tmp_path: Path) -> tuple[CheckpointFiles, Path]:
     store = CheckpointFiles(root=tmp_path)
-    store.save_run(run())
+    store.save_run(run(), None)
     store.append(ROUTE, "r1", [checkpoint(FIRST), checkpoint(SECOND, CheckpointStatus.LOADED)])
     store.append(ROUTE, "r1", [checkpoint(THIRD, CheckpointStatus.LOADED, rows_exported=9)])
     (path,) = tmp_path.rglob("*.jsonl")

@@ -357,3 +357,25 @@ def test_every_exit_leaves_the_receipt_of_its_step(fan: Fan) -> None:
     assert (published.receipt["transfer_plan"], published.receipt["partitions"]) == (plan, 4)
     usage = project.dpone("run", *common, "--transfer-plan", plan)
     assert (usage.exit_code, usage.code) == (2, "DPONE_USAGE")
+
+
+def test_a_finished_run_that_is_planned_again_stands_in_nobodys_way(fan: Fan) -> None:
+    """What an earlier plan under its run id has published is whole: none of it is a part of the new one."""
+    fan.project.written(fanned_append(sink__options={"schema_evolution": "add_columns"}))
+    fan.sql("INSERT INTO t VALUES (1000, 'waits', 101)")
+    plan = fan.staged()
+    assert code_of(fan.publish(plan)) is None
+    fan.sql("INSERT INTO t SELECT i, 'new', i FROM generate_series(2000, 2100) i")
+    assert fan.planned() != plan
+    assert fan.plan("other").error is None
+    fan.sql("ALTER TABLE t ADD COLUMN more int8")
+    assert getattr(fan.plan().error, "code", None) != "native_transfer_workload_changed"
+
+
+def test_a_range_that_failed_says_so_in_its_audit_row(fan: Fan) -> None:
+    fan.sql("ALTER TABLE t ADD COLUMN d date", "UPDATE t SET d = 'infinity' WHERE id = 50")
+    plan = fan.planned()
+    assert fan.load(plan, 2).error is not None and fan.load(plan, 1).error is None
+    fan.load(plan, 9)
+    rows = fan.sql("SELECT status, error_message FROM etl_state.__dpone__loads ORDER BY status")
+    assert rows == [("failed", "source_value_out_of_range"), ("staged", None)]

@@ -47,8 +47,7 @@ def moved(tmp_path: Path, phase: GuardPhase) -> tuple[tuple[PartitionCheckpoint,
     """A batch of two partitions whose guard reached this phase."""
     made = ledger(CheckpointFiles(root=tmp_path))
     commit = made.guarded([transferred(FIRST), transferred(SECOND)], {"marker": "[dpone 1]"})
-    if phase is not GuardPhase.FAILED_BEFORE_TARGET:
-        commit.arm()
+    commit.arm()
     match phase:
         case GuardPhase.CHECKPOINT_COMMITTED:
             commit.commit()
