@@ -38,8 +38,13 @@ class ClickHousePublications:
         if partitions is None:
             return None
         if not partitions:
-            return True
+            return True if self._was_handed_over(request) else None
         return False if len(partitions) == 1 or found == mark else None
+
+    def _was_handed_over(self, request: StageRequest) -> bool:
+        """A publication marks staging first: without its mark it is empty because nothing came yet."""
+        found = (facts_of(self._session, artifact_of(self._session, request, role)) for role in (STAGING, SCRATCH))
+        return any(facts is not None and load_marker(request.identity) in facts.comment for facts in found)
 
     def _staged_partitions(self, request: StageRequest) -> tuple[str, ...] | None:
         """Partitions still in this load's staging; None when staging is gone."""
