@@ -6,50 +6,51 @@ CLI's business (S3 "Python API"). Environment values are read once per call, fro
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.api_transfers import TransferOptions, load_partition, plan_transfer
 from dpone_core.errors import DponeError, ETLConfigurationError
 from dpone_core.evidence.outcome import RunFacts, RunReport, RunSetReport, refused
 from dpone_core.evidence.redaction import Redactor
-from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
-from dpone_core.loading.context import LoadEnvironment
+from dpone_core.invocation import RunArguments, RunInvocation
 from dpone_core.loading.hooks import hook_json
 from dpone_core.manifest.check import CheckReport
-from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
+from dpone_core.manifest.resolve import Manifest, display_name
 from dpone_core.model.hook import HookDefinition
-from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import HookPhase
-from dpone_core.ports.cancellation import Cancellation
-from dpone_core.ports.progress import Progress
-from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.wiring import checking
 from dpone_core.wiring.bundles import PackReference, agreed_pack
-from dpone_core.wiring.connections import ConnectionResolver
+from dpone_core.wiring.calls import Call, RunProcessPorts, only_process, prepared_processes
 from dpone_core.wiring.evidence_lookup import FoundEvidence, evidence_at, newest_evidence
-from dpone_core.wiring.fan_out import (
-    FanOutProcess,
-    TransferExecution,
-    range_item,
-    require_fan_out,
-    require_shared_sink,
-    required_plan,
-)
+from dpone_core.wiring.fan_out import require_fan_out, require_shared_sink, required_plan
 from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections
 from dpone_core.wiring.operations import Operation
-from dpone_core.wiring.planned import PlannedProcess, plan_process
-from dpone_core.wiring.preparation import (
-    PreparedProcess,
-    prepare_process,
-    require_tokens,
-    verified_hook_receipts,
-)
-from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
-from dpone_core.wiring.project import environment_snapshot, evidence_root, located, project_root
+from dpone_core.wiring.planned import plan_process
+from dpone_core.wiring.preparation import PreparedProcess, require_tokens
+from dpone_core.wiring.project import environment_snapshot, evidence_root, project_root
 from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
+
+__all__ = [
+    "HookOptions",
+    "HooksExecution",
+    "OperatorOptions",
+    "RunExecution",
+    "RunOptions",
+    "RunProcessPorts",
+    "TransferOptions",
+    "check",
+    "execute_hooks",
+    "execute_run",
+    "find_evidence",
+    "load_partition",
+    "operation_of",
+    "plan",
+    "plan_transfer",
+    "prepare_run",
+    "run",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +69,6 @@ class RunOptions:
     pack: PackReference | None = None
     single_process: bool = False
     partitions: str = "inline"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProcessPorts:
-    """How this process reports progress and is interrupted; the CLI passes its own."""
-
-    progress: Progress = field(default_factory=SilentProgress)
-    cancellation: Cancellation = field(default_factory=NoCancellation)
-    redactor: Redactor = field(default_factory=Redactor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,14 +160,11 @@ def execute_run(
     ports: RunProcessPorts | None = None,
 ) -> RunExecution:
     """The one way a manifest runs. Never raises DponeError: a refusal is in the result and created nothing."""
-    variables = environment_snapshot(environment)
-    ports = ports or RunProcessPorts()
     invocation: RunInvocation | None = None
     try:
-        invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-        root = project_root(project_dir, variables)
-        manifest = load_manifest(located(path, root), project_root=root)
-        prepared = prepare_run(manifest, options, invocation, variables, ports.redactor)
+        call = Call.of(options.arguments, environment, project_dir, ports)
+        invocation = call.invocation
+        prepared = prepare_run(call.manifest(path), options, invocation, call.variables, call.ports.redactor)
     except DponeError as error:
         facts = RunFacts(
             manifest=display_name(path),
@@ -186,10 +175,10 @@ def execute_run(
             retry_backoff_seconds=options.retry.backoff_seconds,
         )
         return RunExecution(report=refused(facts, error), outcomes=(), invocation=invocation, refusal=error)
-    surroundings = _surroundings(ports, variables)
+    surroundings = call.surroundings()
     outcomes: list[RunOutcome] = []
     for process in prepared:
-        outcome = run_process(process, invocation, surroundings, options.retry, ports.redactor, options.selector)
+        outcome = run_process(process, invocation, surroundings, options.retry, call.ports.redactor, options.selector)
         outcomes.append(outcome)
         interrupted = outcome.error is not None and not isinstance(outcome.error, Exception)
         if interrupted or (not outcome.report.passed and not options.keep_going):
@@ -231,11 +220,8 @@ def execute_hooks(
     ports: RunProcessPorts | None = None,
 ) -> HooksExecution:
     """Runs hooks outside a load. Raises ETLConfigurationError for a refusal; a failed hook is in the result."""
-    variables = environment_snapshot(environment)
-    ports = ports or RunProcessPorts()
-    invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-    root = project_root(project_dir, variables)
-    manifest = load_manifest(located(path, root), project_root=root)
+    call = Call.of(options.arguments, environment, project_dir, ports)
+    manifest = call.manifest(path)
     config = only_process(manifest, options.selector)
     if options.pack is not None:
         agreed_pack(options.pack, manifest)
@@ -244,15 +230,15 @@ def execute_hooks(
     run = HookRun(
         planned=planned,
         hooks=hooks,
-        resolver=_resolver(manifest, variables, ports.redactor),
-        invocation=invocation,
-        environment=_surroundings(ports, variables),
+        resolver=call.resolver(manifest),
+        invocation=call.invocation,
+        environment=call.surroundings(),
     )
     steps: list[dict[str, object]] = [hook_json(hook, "planned") for hook in hooks]
     error: BaseException | None = None
     if not options.dry_run:
         require_hook_connections(run)
-        require_tokens(planned.config, invocation.token_values)
+        require_tokens(planned.config, call.invocation.token_values)
         steps, error = run.execute()
     return HooksExecution(
         report=HooksReport(
@@ -265,7 +251,7 @@ def execute_hooks(
             steps=tuple(steps),
             retry=run.retry_after(steps, error),
         ),
-        invocation=invocation,
+        invocation=call.invocation,
         policy_snapshot_id=planned.snapshot.policy_snapshot_id,
         sql_hash=_only_hash(hooks),
         error=error,
@@ -274,76 +260,6 @@ def execute_hooks(
 
 def _only_hash(hooks: tuple[HookDefinition, ...]) -> str | None:
     return hooks[0].sql_hash if len(hooks) == 1 else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferOptions:
-    """One process whose key ranges are planned, staged and loaded by processes of their own; identity as for a run."""
-
-    selector: str | None = None
-    arguments: RunArguments = field(default_factory=RunArguments)
-    separate_hooks: str = "inline"
-    pack: PackReference | None = None
-
-
-def plan_transfer(
-    path: Path,
-    options: TransferOptions,
-    *,
-    environment: Mapping[str, str] | None = None,
-    project_dir: str | Path | None = None,
-    ports: RunProcessPorts | None = None,
-) -> TransferExecution:
-    """Plans the key ranges of one run id, or finds the plan that stands. Reads no rows, mutates no target.
-
-    Raises ETLConfigurationError for a refusal; what fails after sessions were opened is in the result.
-    """
-    return _fan_out_process(path, options, environment, project_dir, ports, verifies_hooks=True).plan()
-
-
-def load_partition(
-    path: Path,
-    options: TransferOptions,
-    *,
-    partition: int | None = None,
-    environment: Mapping[str, str] | None = None,
-    project_dir: str | Path | None = None,
-    ports: RunProcessPorts | None = None,
-) -> TransferExecution:
-    """Stages one range of a stored plan, unless it is staged or committed already. Mutates no target.
-
-    `partition` and the transfer plan of `options.arguments`, or DPONE_AIRFLOW_MAPPING_ITEM, say which. Raises
-    ETLConfigurationError for a refusal; what fails after sessions were opened is in the result.
-    """
-    process = _fan_out_process(path, options, environment, project_dir, ports, verifies_hooks=False)
-    return process.load(range_item(process.invocation, partition))
-
-
-def _fan_out_process(
-    path: Path,
-    options: TransferOptions,
-    environment: Mapping[str, str] | None,
-    project_dir: str | Path | None,
-    ports: RunProcessPorts | None,
-    *,
-    verifies_hooks: bool,
-) -> FanOutProcess:
-    """Who stages a range leaves the hooks to the plan it works on."""
-    variables = environment_snapshot(environment)
-    ports = ports or RunProcessPorts()
-    invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-    root = project_root(project_dir, variables)
-    manifest = load_manifest(located(path, root), project_root=root)
-    planned = plan_process(only_process(manifest, options.selector))
-    fingerprint = None if options.pack is None else agreed_pack(options.pack, manifest).pack_fingerprint
-    receipts: Mapping[str, StepReceipt] | None = {}
-    if verifies_hooks:
-        receipts = _hook_receipts(planned, options.separate_hooks, invocation, fingerprint, variables)
-    require_fan_out(planned, options.separate_hooks if verifies_hooks else "receipts")
-    resolver = _resolver(manifest, variables, ports.redactor)
-    prepared = prepare_process(planned, resolver, receipts, invocation, evidence_root(variables))
-    require_shared_sink(prepared)
-    return FanOutProcess(prepared=prepared, invocation=invocation, environment=_surroundings(ports, variables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,28 +279,15 @@ def operation_of(
     ports: RunProcessPorts | None = None,
 ) -> Operation:
     """What `state` and `cleanup` work with. Raises ETLConfigurationError; opens nothing."""
-    variables = environment_snapshot(environment)
-    ports = ports or RunProcessPorts()
-    invocation = resolve_invocation(options.arguments, variables, f"manual-{uuid.uuid4().hex}")
-    root = project_root(project_dir, variables)
-    manifest = load_manifest(located(path, root), project_root=root)
+    call = Call.of(options.arguments, environment, project_dir, ports)
+    manifest = call.manifest(path)
     return Operation(
         planned=plan_process(only_process(manifest, options.selector)),
-        resolver=_resolver(manifest, variables, ports.redactor),
-        invocation=invocation,
-        environment=_surroundings(ports, variables),
-        evidence_root=evidence_root(variables),
+        resolver=call.resolver(manifest),
+        invocation=call.invocation,
+        environment=call.surroundings(),
+        evidence_root=evidence_root(call.variables),
     )
-
-
-def only_process(manifest: Manifest, selector: str | None) -> LoadConfig:
-    """Raises ETLConfigurationError DPONE_SELECTOR_REQUIRED when there are several."""
-    configs = manifest.select(selector)
-    if len(configs) > 1:
-        raise ETLConfigurationError(
-            "the manifest has several processes", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
-        )
-    return configs[0]
 
 
 def find_evidence(
@@ -416,21 +319,9 @@ def prepare_run(
             code="DPONE_RECEIPT_NEEDS_ONE_PROCESS",
             fix="pass --selector",
         )
-    fingerprint = None
-    if options.pack is not None:
-        fingerprint = agreed_pack(options.pack, manifest).pack_fingerprint
-    planned = [plan_process(config) for config in configs]
-    resolver = _resolver(manifest, variables, redactor)
-    prepared = [
-        prepare_process(
-            process,
-            resolver,
-            _hook_receipts(process, options.separate_hooks, invocation, fingerprint, variables),
-            invocation,
-            evidence_root(variables),
-        )
-        for process in planned
-    ]
+    prepared = prepared_processes(
+        manifest, configs, options.pack, options.separate_hooks, invocation, variables, redactor
+    )
     if options.partitions == "inline":
         return prepared
     return [_publishing(process, options, invocation) for process in prepared]
@@ -440,33 +331,3 @@ def _publishing(prepared: PreparedProcess, options: RunOptions, invocation: RunI
     require_fan_out(prepared.planned, options.separate_hooks)
     require_shared_sink(prepared)
     return replace(prepared, transfer_plan=required_plan(invocation))
-
-
-def _hook_receipts(
-    process: PlannedProcess,
-    separate_hooks: str,
-    invocation: RunInvocation,
-    pack_fingerprint: str | None,
-    variables: Mapping[str, str],
-) -> Mapping[str, StepReceipt] | None:
-    if separate_hooks == "inline":
-        return None
-    return verified_hook_receipts(process, invocation, pack_fingerprint, variables)
-
-
-def _resolver(manifest: Manifest, variables: Mapping[str, str], redactor: Redactor) -> ConnectionResolver:
-    return ConnectionResolver(
-        environment=variables,
-        project_root=manifest.project_root,
-        manifest_directory=manifest.directory,
-        redactor=redactor,
-    )
-
-
-def _surroundings(ports: RunProcessPorts, variables: Mapping[str, str]) -> LoadEnvironment:
-    return LoadEnvironment(
-        clock=SystemClock(),
-        progress=ports.progress,
-        cancellation=ports.cancellation,
-        evidence=LocalEvidenceFiles(root=evidence_root(variables)),
-    )
