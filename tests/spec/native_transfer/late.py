@@ -75,11 +75,13 @@ def late_load(fan: Fan, plan: str, index: int, meanwhile: Meanwhile, stalls: Sta
             genuine = sessions.open_reader
             assert genuine is not None
 
-            def open_reader() -> AbstractContextManager[SourcePorts]:
-                meanwhile()
-                if stalls is Stalls.FAILING:
-                    raise ConnectorError("the source is gone", code="source_unreachable")
-                return genuine()
+            @contextmanager
+            def open_reader() -> Iterator[SourcePorts]:
+                with genuine() as reader:
+                    meanwhile()
+                    assert reader.ranges is not None
+                    fails = stalls is Stalls.FAILING
+                    yield replace(reader, ranges=_FailingSource(reader.ranges, lambda: None)) if fails else reader
 
             yield replace(sessions, open_reader=open_reader)
 
@@ -104,6 +106,14 @@ class _StalledSource:
         self, request: ExtractRequest, schema: TableSchema, column: str, bounds: KeyRange, snapshot: str | None
     ) -> BatchStream:
         return self.ranges.open_range(request, schema, column, bounds, snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class _FailingSource(_StalledSource):
+    def open_range(
+        self, request: ExtractRequest, schema: TableSchema, column: str, bounds: KeyRange, snapshot: str | None
+    ) -> BatchStream:
+        raise ConnectorError("the source is gone", code="source_unreachable")
 
 
 def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:

@@ -208,8 +208,10 @@ def test_a_record_takes_the_place_of_the_one_its_writer_knew(make: Callable[[Pat
         late.loaded(transferred(first, 9))
     with pytest.raises(CheckpointSupersededError):
         late.failed(first, "source_unreachable")
+    guarded = late.guarded([transferred(second), transferred(first)], {})
     with pytest.raises(CheckpointSupersededError):
-        late.guarded([transferred(second), transferred(first)], {}).arm()
+        guarded.arm()
+    guarded.refused(SUPERSEDED)  # nothing was handed over
     with pytest.raises(CheckpointSupersededError):
         opened().append(ROUTE, "r1", [checkpoint(third)], {third.id: ()})
     found = {record.partition_id: record for record in opened().latest(ROUTE, "r1")}
