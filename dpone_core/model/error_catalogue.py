@@ -824,8 +824,8 @@ _TRANSFER = _entries(
         "partition_checkpoint_superseded",
         "Another process wrote the checkpoint of a range, or planned the run anew, since this one read it: that stands,"
         " and this process changed no target.",
-        "Look with `dpone transfer show`. If another try published the range, nothing is to be done; else clear its"
-        " mapped task, then the load, for rows this process staged may stand where those of the other try stood.",
+        "Look with `dpone transfer show`: nothing is to be done for a published range; clear the mapped task of any"
+        " other, then the load, for rows this process staged may stand where those of the other try stood.",
     ),
     (
         "partition_checkpoint_terminal",
@@ -965,6 +965,11 @@ _WARNING = _entries(
         "row_identity_without_unique_key",
         "Row ids were asked for and there is no unique_key.",
         "Name a unique_key, or set row_identity.mode off.",
+    ),
+    (
+        "transfer_run_superseded",
+        "This run was planned anew while its load ended; the new plan stands.",
+        "Look with `dpone transfer show`; load the new plan, or reconcile it.",
     ),
     (
         "lease_not_released",
