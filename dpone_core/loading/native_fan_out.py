@@ -1,7 +1,7 @@
 """Native transfer over several processes: one plans, one stages each range, and the load publishes what is staged.
 
-Planning and staging mutate no target and take no lease, so both may always be repeated. What they leave is the stored
-plan, a checkpoint and a staging dataset for each range; the load looks at all three before it publishes anything.
+Planning and staging change no row of a target and take no lease, so both may always be repeated. What they leave is the
+stored plan, a checkpoint and a staging dataset for each range; the load looks at all three before it publishes anything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
-from dpone_core.loading.governance import converted_details, stage_request
+from dpone_core.loading.governance import add_columns, converted_details, stage_request
 from dpone_core.loading.native_plan import TransferPlanner
 from dpone_core.loading.native_stage import RangeStager
 from dpone_core.loading.native_stored import CLEAR_THE_PLAN, StoredTransfer, TransferPlanMismatchError
@@ -96,6 +96,7 @@ class FanOut:
         with self.source.snapshot() as snapshot:
             transfer = planner.plan(extraction, snapshot)
         request = stage_request(context, transfer)
+        add_columns(context, transfer)
         context.sessions.sink.target.preflight(request)
         self.ranges.prepare(request)
         return transfer

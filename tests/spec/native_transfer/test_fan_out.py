@@ -75,6 +75,17 @@ def test_a_plan_that_is_made_again_under_its_run_id_is_the_same(fan: Fan) -> Non
     assert fan.planned("another") != plan
 
 
+def test_a_column_that_came_to_the_source_is_added_by_the_plan_and_filled_by_the_ranges(fan: Fan) -> None:
+    fan.sql("CREATE SCHEMA raw", "CREATE TABLE raw.orders (id int8, v text, at int8 NOT NULL)")
+    fan.sql("INSERT INTO raw.orders VALUES (7, 'old', 7)")
+    fan.project.written(fanned_append(sink__options={"schema_evolution": "add_columns"}))
+    fan.sql("ALTER TABLE t ADD COLUMN note text DEFAULT 'new'")
+    plan = fan.staged()
+    assert fan.sql("SELECT id, note FROM raw.orders") == [(7, None)]
+    assert code_of(fan.publish(plan)) is None
+    assert fan.sql("SELECT note, count(*) FROM raw.orders GROUP BY 1 ORDER BY 1") == [("new", 100), (None, 1)]
+
+
 def test_an_empty_source_is_one_range_and_a_real_result(fan: Fan) -> None:
     fan.sql("TRUNCATE t")
     planned = fan.plan()
