@@ -1,7 +1,7 @@
 """Native transfer over several processes: one plans, one stages each range, and the load publishes what is staged.
 
-Planning and staging change no row of a target and take no lease, so both may always be repeated. What they leave is the
-stored plan, a checkpoint and a staging dataset for each range; the load looks at all three before it publishes anything.
+Planning and staging change no row of a target and take no lease, so both may always be repeated. What they leave is
+the stored plan, a checkpoint and a staging dataset for each range; the load looks at all three before it publishes.
 """
 
 from __future__ import annotations
