@@ -67,6 +67,10 @@ class RecordingSession(Session):
         self.statements.append(f"INSERT INTO {table} SETTINGS {settings} FORMAT ArrowStream")
         super().insert(table, batches, token=token, message=message)
 
+    def insert_json(self, table: str, names: Sequence[str], lines: Sequence[str], *, message: str) -> None:
+        self.statements.append(f"INSERT INTO {table} SETTINGS insert_deduplicate = 0 FORMAT JSONEachRow")
+        super().insert_json(table, names, lines, message=message)
+
 
 def alone(sql: str) -> str:
     return sql.replace(ON_CLUSTER, "").replace("ReplicatedMergeTree", "MergeTree")

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import pyarrow as pa
-
 from dpone_core.connectors._sql.control_rows import require_compatible
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.errors import ConnectorError
@@ -27,9 +25,9 @@ from .mutex import ServerMutex
 from .session import Session
 
 _TYPES: Final = {
-    ControlColumnKind.TEXT: ("String", pa.string()),
-    ControlColumnKind.INTEGER: ("Int64", pa.int64()),
-    ControlColumnKind.TIMESTAMP: ("DateTime64(6, 'UTC')", pa.timestamp("us", "UTC")),
+    ControlColumnKind.TEXT: "String",
+    ControlColumnKind.INTEGER: "Int64",
+    ControlColumnKind.TIMESTAMP: "DateTime64(6, 'UTC')",
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -70,12 +68,11 @@ class ClickHouseControlTables:
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         if not rows:
             return
-        schema = pa.schema([pa.field(column.name, _TYPES[column.kind][1]) for column in table.columns])
-        columns = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in schema]
-        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        names = [column.name for column in table.columns]
+        lines = [json.dumps({name: _written(row.get(name)) for name in names}) for row in rows]
         try:
-            self._session.insert(
-                qualified(_name(table)), [batch], token=None, message="ClickHouse did not take a control row"
+            self._session.insert_json(
+                qualified(_name(table)), names, lines, message="ClickHouse did not take a control row"
             )
         except ConnectorError:
             if not all(self._stands(table, row) for row in rows):
@@ -141,8 +138,12 @@ def _name(table: ControlTable) -> TableName:
 
 
 def _type_text(column: ControlColumn) -> str:
-    text = _TYPES[column.kind][0]
+    text = _TYPES[column.kind]
     return f"Nullable({text})" if column.nullable else text
+
+
+def _written(value: ControlValue) -> str | int | None:
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if isinstance(value, datetime) else value
 
 
 def _selected(column: ControlColumn) -> str:

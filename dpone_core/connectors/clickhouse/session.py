@@ -104,14 +104,25 @@ class Session:
                 writer.write_batch(batch)
         settings: dict[str, str | int] = {"max_insert_threads": 1}
         settings |= {"insert_deduplicate": 0} if token is None else {"insert_deduplication_token": token}
+        block = memoryview(stream.getvalue())
+        self._raw_insert(table, batches[0].schema.names, block, "ArrowStream", settings, message)
+
+    def insert_json(self, table: str, names: Sequence[str], lines: Sequence[str], *, message: str) -> None:
+        """One insert of a few rows, each a JSON object; a NULL that a column cannot hold is refused."""
+        settings: dict[str, str | int] = {"insert_deduplicate": 0, "input_format_null_as_default": 0}
+        self._raw_insert(table, names, "\n".join(lines).encode(), "JSONEachRow", settings, message)
+
+    def _raw_insert(
+        self,
+        table: str,
+        names: Sequence[str],
+        block: bytes | memoryview,
+        fmt: str,
+        settings: dict[str, str | int],
+        message: str,
+    ) -> None:
         try:
-            self.client().raw_insert(
-                table,
-                column_names=batches[0].schema.names,
-                insert_block=memoryview(stream.getvalue()),
-                fmt="ArrowStream",
-                settings=settings,
-            )
+            self.client().raw_insert(table, column_names=names, insert_block=block, fmt=fmt, settings=settings)
         except Exception as error:
             if engine_code(error) == TOO_MANY_PARTITIONS:
                 raise ConnectorError(
