@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
+from dpone_core.connectors.duckdb.open import open_source_and_sink
+from dpone_core.connectors.duckdb.staging import DuckDbStaging
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign
 from dpone_core.model.sql import SqlText
@@ -15,7 +18,7 @@ from dpone_core.model.table_schema import Column
 from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.builders import ORDERS, TEXT, orders, stage_request, with_column
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
-from tests.connectors.sessions import APPEND, database_of, duckdb_sink
+from tests.connectors.sessions import APPEND, connection, database_of, duckdb_sink
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +108,24 @@ def test_a_script_without_autocommit_is_one_transaction(sink: OpenSink) -> None:
     with pytest.raises(ConnectorError):
         sink.ports.statements.execute(StatementScript(sql=script))
     assert sink.ids(table) == []
+
+
+LIMIT = "SELECT current_setting('memory_limit')"
+
+
+def test_only_what_holds_much_at_once_has_the_whole_memory_limit(sink: OpenSink) -> None:
+    database = database_of(sink)
+    assert database.rows(LIMIT) == [("640.0 MiB",)]
+    assert sink.ports.statements is not None
+    assert sink.ports.statements.answer(StatementScript(sql=SqlText(text=LIMIT))).rows == (("2.0 GiB",),)
+    with database.roomy():
+        with database.roomy():
+            pass
+        assert database.rows(LIMIT) == [("2.0 GiB",)], "another block still needs it"
+    assert database.rows(LIMIT) == [("640.0 MiB",)]
+
+
+def test_a_file_that_is_source_and_sink_keeps_the_whole_memory_limit(tmp_path: Path) -> None:
+    with open_source_and_sink(connection(f"duckdb:///{tmp_path}/one.duckdb"), lock_timeout_seconds=0) as (_, ports):
+        assert isinstance(ports.staged, DuckDbStaging)
+        assert ports.staged._database.rows(LIMIT) == [("2.0 GiB",)]

@@ -7,6 +7,7 @@ set at a time is in memory. NULL is no distinct value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +21,10 @@ LARGE_TABLE_ROWS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkProbeDialect:
-    """How one engine finds a table and counts in it; `nulls` and `distincts` take a column's name."""
+    """How one engine finds a table and counts in it; `nulls` and `distincts` take a column's name.
+
+    Distinct counts run inside a block that `roomy` opens, for an engine whose memory is bounded more tightly elsewhere.
+    """
 
     resolve: Callable[[TableName], TableName]
     schema_of: Callable[[TableName], TableSchema | None]
@@ -29,6 +33,7 @@ class SinkProbeDialect:
     count: str
     nulls: Callable[[str], str]
     distincts: Callable[[str], str]
+    roomy: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class SqlSinkProbe:
@@ -62,5 +67,6 @@ class SqlSinkProbe:
     def _distincts(self, source: str, names: tuple[str, ...], *, rows: int) -> dict[str, int]:
         counts = [self._dialect.distincts(name) for name in names]
         together = [", ".join(counts)] if counts and rows <= LARGE_TABLE_ROWS else counts
-        found = [value for each in together for value in self._dialect.rows(f"SELECT {each} FROM {source}")[0]]
+        with self._dialect.roomy():
+            found = [value for each in together for value in self._dialect.rows(f"SELECT {each} FROM {source}")[0]]
         return dict(zip(names, found, strict=True))

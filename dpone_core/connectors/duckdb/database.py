@@ -25,13 +25,18 @@ DEFAULT_SCHEMA = "main"
 class Database:
     """The file is opened by the constructor; unless read only, it belongs to this process until `close`."""
 
-    def __init__(self, path: str, *, read_only: bool = False) -> None:
+    def __init__(self, path: str, *, read_only: bool = False, streaming_limit_bytes: int = MEMORY_LIMIT_BYTES) -> None:
+        """`streaming_limit_bytes` holds outside `roomy`."""
         unreachable = "source_unreachable" if read_only else "sink_unreachable"
+        self._streaming_limit_bytes = streaming_limit_bytes
+        self._guard = threading.Lock()
+        self._roomy = 0
         try:
             self._connection = duckdb.connect(
                 path, read_only=read_only, config={"memory_limit": f"{MEMORY_LIMIT_BYTES}B"}
             )
             self._connection.execute("SET TimeZone = 'UTC'")
+            self._connection.execute(f"SET memory_limit = '{streaming_limit_bytes}B'")
         except duckdb.IOException as error:
             if "lock" in str(error).lower():
                 raise ConnectorError(
@@ -43,6 +48,22 @@ class Database:
         except duckdb.Error as error:
             raise foreign_error(error, "the DuckDB file could not be opened", unreachable) from error
         self._local = threading.local()
+
+    @contextmanager
+    def roomy(self) -> Iterator[None]:
+        """The whole memory limit, for statements whose hash tables the engine does not spill."""
+        self._enter_or_leave(1)
+        try:
+            yield
+        finally:
+            self._enter_or_leave(-1)
+
+    def _enter_or_leave(self, step: int) -> None:
+        with self._guard:
+            self._roomy += step
+            limit = MEMORY_LIMIT_BYTES if self._roomy else self._streaming_limit_bytes
+            with suppress(duckdb.Error):  # a limit that cannot be lowered now stays
+                self._connection.execute(f"SET memory_limit = '{limit}B'")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         found: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)

@@ -16,6 +16,11 @@ from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 MEMORY_LIMIT_BYTES: Final = 2 * 1024**3
+"""For statements that hold much at once: merges, exact distinct counts, hooks, sources."""
+
+STREAMING_LIMIT_BYTES: Final = 640 << 20
+"""For everything else a sink does: rows pass through, and blocks that are cached beyond it give way."""
+
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.DUCKDB,

@@ -14,6 +14,7 @@ from dpone_core.ports.statements import StatementPort
 
 from .control import DuckDbControlTables
 from .database import Database
+from .descriptor import MEMORY_LIMIT_BYTES, STREAMING_LIMIT_BYTES
 from .probe import DuckDbMetricProbe
 from .publications import DuckDbPublications
 from .ranges import DuckDbRanges
@@ -49,7 +50,7 @@ def open_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[SinkPorts]:
     """`duckdb:///relative` or `duckdb:////absolute`; raises as `exclusive_lock` does."""
-    with _opened(connection, lock_timeout_seconds, holder, target) as database:
+    with _opened(connection, lock_timeout_seconds, holder, target, STREAMING_LIMIT_BYTES) as database:
         yield ports_of(database)
 
 
@@ -58,16 +59,22 @@ def open_source_and_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[tuple[SourcePorts, SinkPorts]]:
     """One file as both, in one engine: DuckDB opens a file once per process. Raises as `open_sink` does."""
-    with _opened(connection, lock_timeout_seconds, holder, target) as database:
+    with _opened(connection, lock_timeout_seconds, holder, target, MEMORY_LIMIT_BYTES) as database:
         yield _source_of(database), ports_of(database)
 
 
 @contextmanager
-def _opened(connection: Connection, lock_timeout_seconds: float, holder: str, target: str | None) -> Iterator[Database]:
+def _opened(
+    connection: Connection,
+    lock_timeout_seconds: float,
+    holder: str,
+    target: str | None,
+    streaming_limit_bytes: int,
+) -> Iterator[Database]:
     path = str(Path(embedded_path(connection)).absolute())
     with ExitStack() as stack:
         stack.enter_context(exclusive_lock(path, timeout_seconds=lock_timeout_seconds, holder=holder, target=target))
-        database = Database(path)
+        database = Database(path, streaming_limit_bytes=streaming_limit_bytes)
         stack.callback(database.close)
         yield database
 

@@ -22,5 +22,6 @@ class DuckDbMetricProbe(SqlSinkProbe):
                 count="count(*)",
                 nulls=lambda name: f"count(*) - count({quote_ansi(name)})",
                 distincts=lambda name: f"count(DISTINCT {quote_ansi(name)})",
+                roomy=database.roomy,
             )
         )

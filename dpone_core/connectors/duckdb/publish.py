@@ -72,10 +72,12 @@ class _Publication:
                 self._insert(cursor)
                 return "insert_in_transaction"
             case StrategyMode.INCREMENTAL_MERGE:
-                self._merge(cursor)
+                with self._database.roomy():
+                    self._merge(cursor)
                 return "merge_in_transaction"
             case StrategyMode.PARTITION_REPLACE:
-                self._replace(cursor)
+                with self._database.roomy():
+                    self._replace(cursor)
                 return "replace_in_transaction"
 
     def _swap(self, cursor: duckdb.DuckDBPyConnection, *, exists: bool) -> str:

@@ -95,7 +95,9 @@ class DuckDbStaging:
         if request.strategy is StrategyMode.INCREMENTAL_MERGE:
             keys = ", ".join(map(quote_ansi, request.unique_key))
             repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count(*) > 1"
-            refuse_repeated_keys(request, int(self._database.rows(f"SELECT count(*) FROM ({repeated})")[0][0]))
+            with self._database.roomy():
+                found = self._database.rows(f"SELECT count(*) FROM ({repeated})")[0][0]
+            refuse_repeated_keys(request, int(found))
 
     def _fill(
         self,

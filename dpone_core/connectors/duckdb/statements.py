@@ -19,6 +19,14 @@ class DuckDbStatements:
         self._database = database
 
     def execute(self, script: StatementScript) -> int:
+        with self._database.roomy():
+            return self._execute(script)
+
+    def answer(self, script: StatementScript) -> StatementAnswer:
+        with self._database.roomy():
+            return self._answer(script)
+
+    def _execute(self, script: StatementScript) -> int:
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"$dpone_p{ordinal}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         cursor = self._database.new_cursor()
@@ -43,7 +51,7 @@ class DuckDbStatements:
             cursor.close()
         return len(statements)
 
-    def answer(self, script: StatementScript) -> StatementAnswer:
+    def _answer(self, script: StatementScript) -> StatementAnswer:
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"$dpone_p{ordinal}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         cursor = self._database.new_cursor()
