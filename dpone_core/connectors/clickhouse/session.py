@@ -110,13 +110,14 @@ class Session:
     def insert_json(self, table: str, names: Sequence[str], lines: Sequence[str], *, message: str) -> None:
         """One insert of a few rows, each a JSON object; a NULL that a column cannot hold is refused."""
         settings: dict[str, str | int] = {"insert_deduplicate": 0, "input_format_null_as_default": 0}
-        self._raw_insert(table, names, "\n".join(lines).encode(), "JSONEachRow", settings, message)
+        block = memoryview("\n".join(lines).encode())  # the client would send bytes again behind our back
+        self._raw_insert(table, names, block, "JSONEachRow", settings, message)
 
     def _raw_insert(
         self,
         table: str,
         names: Sequence[str],
-        block: bytes | memoryview,
+        block: memoryview,
         fmt: str,
         settings: dict[str, str | int],
         message: str,
