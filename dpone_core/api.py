@@ -20,17 +20,17 @@ from dpone_core.manifest.check import CheckReport
 from dpone_core.manifest.resolve import Manifest, display_name
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.vocabulary import HookPhase
-from dpone_core.wiring import checking
-from dpone_core.wiring.bundles import PackReference, agreed_pack
-from dpone_core.wiring.calls import Call, RunProcessPorts, only_process, prepared_processes
-from dpone_core.wiring.evidence_lookup import FoundEvidence, evidence_at, newest_evidence
-from dpone_core.wiring.fan_out import require_fan_out, require_shared_sink, required_plan
-from dpone_core.wiring.hook_runs import HookRun, HooksReport, chosen_hooks, require_hook_connections
-from dpone_core.wiring.operations import Operation
-from dpone_core.wiring.planned import plan_process
-from dpone_core.wiring.preparation import PreparedProcess, require_tokens
-from dpone_core.wiring.project import environment_snapshot, evidence_root, project_root
-from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
+from dpone_core.use_cases import check as checking
+from dpone_core.use_cases.bundles import PackReference, agreed_pack
+from dpone_core.use_cases.call import Call, RunProcessPorts, only_process, prepared_processes
+from dpone_core.use_cases.fan_out import require_fan_out, require_shared_sink, required_plan
+from dpone_core.use_cases.hooks import HookRun, HooksReport, chosen_hooks, require_hook_connections
+from dpone_core.use_cases.operations import Operation
+from dpone_core.use_cases.planned import plan_process
+from dpone_core.use_cases.preparation import PreparedProcess, require_tokens
+from dpone_core.use_cases.project import environment_snapshot, evidence_root, project_root
+from dpone_core.use_cases.report import FoundEvidence, evidence_at, newest_evidence
+from dpone_core.use_cases.run import RetryPolicy, RunOutcome, run_process
 
 __all__ = [
     "HookOptions",
@@ -175,10 +175,10 @@ def execute_run(
             retry_backoff_seconds=options.retry.backoff_seconds,
         )
         return RunExecution(report=refused(facts, error), outcomes=(), invocation=invocation, refusal=error)
-    surroundings = call.surroundings()
+    runtime = call.runtime()
     outcomes: list[RunOutcome] = []
     for process in prepared:
-        outcome = run_process(process, invocation, surroundings, options.retry, call.ports.redactor, options.selector)
+        outcome = run_process(process, invocation, runtime, options.retry, call.ports.redactor, options.selector)
         outcomes.append(outcome)
         interrupted = outcome.error is not None and not isinstance(outcome.error, Exception)
         if interrupted or (not outcome.report.passed and not options.keep_going):
@@ -232,7 +232,7 @@ def execute_hooks(
         hooks=hooks,
         resolver=call.resolver(manifest),
         invocation=call.invocation,
-        environment=call.surroundings(),
+        runtime=call.runtime(),
     )
     steps: list[dict[str, object]] = [hook_json(hook, "planned") for hook in hooks]
     error: BaseException | None = None
@@ -285,7 +285,7 @@ def operation_of(
         planned=plan_process(only_process(manifest, options.selector)),
         resolver=call.resolver(manifest),
         invocation=call.invocation,
-        environment=call.surroundings(),
+        runtime=call.runtime(),
         evidence_root=evidence_root(call.variables),
     )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpone_core.invocation import RunArguments
-from dpone_core.wiring.bundles import PackReference
-from dpone_core.wiring.calls import Call, RunProcessPorts, only_process, prepared_processes
-from dpone_core.wiring.fan_out import (
+from dpone_core.use_cases.bundles import PackReference
+from dpone_core.use_cases.call import Call, RunProcessPorts, only_process, prepared_processes
+from dpone_core.use_cases.fan_out import (
     FanOutProcess,
     TransferExecution,
     range_item,
@@ -83,4 +83,4 @@ def _process(
     )
     require_fan_out(prepared.planned, separate_hooks or "receipts")
     require_shared_sink(prepared)
-    return FanOutProcess(prepared=prepared, invocation=call.invocation, environment=call.surroundings())
+    return FanOutProcess(prepared=prepared, invocation=call.invocation, runtime=call.runtime())

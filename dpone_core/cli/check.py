@@ -8,8 +8,8 @@ from pathlib import Path
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.errors import ExitClass
 from dpone_core.manifest import check_formats
-from dpone_core.wiring import checking
-from dpone_core.wiring.project import located, project_root
+from dpone_core.use_cases import check as checking
+from dpone_core.use_cases.project import located, project_root
 
 
 def execute(context: CommandContext) -> int:

@@ -14,7 +14,7 @@ from dpone_core.errors import DponeError, ExitClass
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.version import __version__
-from dpone_core.wiring.process import SignalCancellation, SystemClock
+from dpone_core.wiring.runtime import SignalCancellation, SystemClock
 
 if TYPE_CHECKING:
     from dpone_core.cli.step import StepFacts

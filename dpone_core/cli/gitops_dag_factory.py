@@ -10,7 +10,7 @@ from pathlib import Path
 from dpone_core.cli.dispatch import CommandContext, UsageError
 from dpone_core.cli.output import deliver, require_current
 from dpone_core.gitops.dag_factory import DagFileRequest, Scalar, render_dag_file
-from dpone_core.wiring.compiling import bound_run_specs
+from dpone_core.use_cases.run_spec import bound_run_specs
 
 
 def execute(context: CommandContext) -> int:

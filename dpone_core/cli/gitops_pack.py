@@ -7,7 +7,7 @@ from pathlib import Path
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import deliver, require_current
 from dpone_core.contracts.pack import render_pack
-from dpone_core.wiring.bundles import pack_manifest
+from dpone_core.use_cases.bundles import pack_manifest
 
 
 def execute(context: CommandContext) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import deliver, require_current
 from dpone_core.contracts.run_spec import render_run_spec
-from dpone_core.wiring.compiling import compile_manifest
+from dpone_core.use_cases.run_spec import compile_manifest
 
 
 def execute(context: CommandContext) -> int:

@@ -9,7 +9,7 @@ from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.run import fingerprint_or_none, step_identity
 from dpone_core.invocation import RunArguments
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.wiring.bundles import PackReference, verify_bundle
+from dpone_core.use_cases.bundles import PackReference, verify_bundle
 
 
 def execute(context: CommandContext) -> int:

@@ -16,7 +16,7 @@ from dpone_core.cli.run import fingerprint_or_none, pack_reference, run_argument
 from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.model.vocabulary import HookPhase, StepKind
-from dpone_core.wiring.hook_runs import HooksReport
+from dpone_core.use_cases.hooks import HooksReport
 
 
 def execute(context: CommandContext) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.planning.presentation import HOOK_GRAPH_KIND, hook_graph_json, hook_graph_mermaid
-from dpone_core.wiring.planned import plan_process
-from dpone_core.wiring.project import located, project_root
+from dpone_core.use_cases.planned import plan_process
+from dpone_core.use_cases.project import located, project_root
 
 
 def execute(context: CommandContext) -> int:

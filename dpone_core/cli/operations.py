@@ -7,7 +7,7 @@ from pathlib import Path
 from dpone_core.api import OperatorOptions, RunProcessPorts, operation_of
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.invocation import RunArguments
-from dpone_core.wiring import operations
+from dpone_core.use_cases import operations
 
 
 def execute(context: CommandContext) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.planning.presentation import PLAN_SET_KIND, plan_markdown, plan_text
-from dpone_core.wiring import checking
-from dpone_core.wiring.project import located, project_root
+from dpone_core.use_cases import check as checking
+from dpone_core.use_cases.project import located, project_root
 
 
 def execute(context: CommandContext) -> int:

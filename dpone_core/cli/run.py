@@ -21,9 +21,9 @@ from dpone_core.invocation import RunArguments, RunInvocation
 from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.wiring.bundles import PackReference
-from dpone_core.wiring.project import shown_evidence
-from dpone_core.wiring.runs import RetryPolicy
+from dpone_core.use_cases.bundles import PackReference
+from dpone_core.use_cases.project import shown_evidence
+from dpone_core.use_cases.run import RetryPolicy
 
 
 def execute(context: CommandContext) -> int:

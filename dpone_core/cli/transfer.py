@@ -9,8 +9,8 @@ from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import shown_lines
 from dpone_core.invocation import RunArguments
 from dpone_core.native_transfer.reconcile import Found
-from dpone_core.wiring import transfers
-from dpone_core.wiring.operations import Operation
+from dpone_core.use_cases import transfer as transfers
+from dpone_core.use_cases.operations import Operation
 
 
 def execute(context: CommandContext) -> int:

@@ -17,7 +17,7 @@ from dpone_core.cli.run import fingerprint_or_none, pack_reference, run_argument
 from dpone_core.contracts.step_receipt import StepCounters
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.wiring.fan_out import TransferExecution
+from dpone_core.use_cases.fan_out import TransferExecution
 
 
 def execute(context: CommandContext) -> int:

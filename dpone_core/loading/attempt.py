@@ -10,11 +10,11 @@ from datetime import datetime
 from dpone_core.acceptance.policy import AcceptanceMetricError
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
-from dpone_core.loading.context import LoadContext, LoadEnvironment, LoadRequest, LoadSessions
+from dpone_core.loading.commit_state import CommitState
+from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions, Runtime
 from dpone_core.loading.lease_renewal import renewed
-from dpone_core.loading.position import LoadPosition
 from dpone_core.loading.processor import ETLProcessor
-from dpone_core.loading.record import LoadRecord
+from dpone_core.loading.step_log import StepLog
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState
@@ -33,38 +33,38 @@ class AttemptResult:
 
 
 def run_attempt(
-    request: LoadRequest, environment: LoadEnvironment, identity: LoadIdentity, open_sessions: OpenSessions
+    request: LoadRequest, runtime: Runtime, identity: LoadIdentity, open_sessions: OpenSessions
 ) -> AttemptResult:
     """Never raises: an interruption becomes an outcome with exit 130 or 143 after abort and cleanup."""
-    started_at = environment.clock.utc_now()
-    position = LoadPosition()
-    record = LoadRecord(identity=identity, plan=request.plan, clock=environment.clock, audit=None)
+    started_at = runtime.clock.utc_now()
+    commit_state = CommitState()
+    step_log = StepLog(identity=identity, plan=request.plan, clock=runtime.clock, audit=None)
     error: BaseException | None = None
     try:
         with open_sessions(identity) as sessions, ExitStack() as shield:
-            record.audit = sessions.audit
+            step_log.audit = sessions.audit
             context = LoadContext(
                 request=request,
-                environment=environment,
+                runtime=runtime,
                 sessions=sessions,
                 identity=identity,
-                record=record,
-                position=position,
+                step_log=step_log,
+                commit_state=commit_state,
                 commit_shield=shield,
             )
             _leased(context)
     except BaseException as caught:  # noqa: BLE001 - the outcome of every failure is stated here, none escapes
-        error = interruption_behind(caught, environment, position)
-    return AttemptResult(outcome=_outcome(request, environment, record, position, error, started_at), error=error)
+        error = interruption_behind(caught, runtime, commit_state)
+    return AttemptResult(outcome=_outcome(request, runtime, step_log, commit_state, error, started_at), error=error)
 
 
-def interruption_behind(caught: BaseException, environment: LoadEnvironment, position: LoadPosition) -> BaseException:
+def interruption_behind(caught: BaseException, runtime: Runtime, commit_state: CommitState) -> BaseException:
     """A driver that was interrupted reports a failure of its own; before the commit the signal is the cause."""
     engine_failed = isinstance(caught, ConnectorError) or not isinstance(caught, DponeError)
-    if not engine_failed or position.target_state is not TargetState.NOT_MUTATED:
+    if not engine_failed or commit_state.target_state is not TargetState.NOT_MUTATED:
         return caught
     try:
-        environment.cancellation.checkpoint()
+        runtime.cancellation.checkpoint()
     except BaseException as interruption:  # noqa: BLE001 - the signal itself, stated in the outcome
         return interruption
     return caught
@@ -73,14 +73,14 @@ def interruption_behind(caught: BaseException, environment: LoadEnvironment, pos
 def _leased(context: LoadContext) -> None:
     """Holds the target's lease around the attempt; a failed attempt is recorded while the sessions are open."""
     lease_port = context.sessions.lease
-    now = context.environment.clock.utc_now()
+    now = context.runtime.clock.utc_now()
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
         with _renewed(context, lease):
             ETLProcessor(context=replace(context, lease=lease)).process()
     except BaseException as caught:
-        error = interruption_behind(caught, context.environment, context.position)
-        with context.environment.cancellation.shielded():
+        error = interruption_behind(caught, context.runtime, context.commit_state)
+        with context.runtime.cancellation.shielded():
             _record_failure(context, error)
             _release_quietly(context, lease)
         if error is caught:
@@ -94,7 +94,7 @@ def _renewed(context: LoadContext, lease: Lease | None) -> AbstractContextManage
     open_lease = context.sessions.open_lease
     if lease is None or open_lease is None:
         return nullcontext()
-    return renewed(lease, open_lease, context.environment.clock)
+    return renewed(lease, open_lease, context.runtime.clock)
 
 
 def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
@@ -104,55 +104,55 @@ def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
     try:
         context.sessions.lease.release(lease)
     except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
-        context.record.warnings.append("lease_not_released")
+        context.step_log.warnings.append("lease_not_released")
 
 
 def _record_failure(context: LoadContext, error: BaseException) -> None:
-    details: dict[str, object] = {"failure_boundary": context.position.boundary.value}
+    details: dict[str, object] = {"failure_boundary": context.commit_state.boundary.value}
     is_acceptance = isinstance(error, AcceptanceMetricError)
     if isinstance(error, AcceptanceMetricError):
         details |= error.as_evidence()
-    context.record.governance_failed(error, details, evidence=is_acceptance)
-    context.record.load_failed(error)
+    context.step_log.governance_failed(error, details, evidence=is_acceptance)
+    context.step_log.load_failed(error)
 
 
 def _outcome(
     request: LoadRequest,
-    environment: LoadEnvironment,
-    record: LoadRecord,
-    position: LoadPosition,
+    runtime: Runtime,
+    step_log: StepLog,
+    commit_state: CommitState,
     error: BaseException | None,
     started_at: datetime,
 ) -> LoadOutcome:
-    if error is None and position.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
+    if error is None and commit_state.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
         error = AssertionError("an attempt without error must have settled its source state")
     return LoadOutcome(
-        identity=record.identity,
-        result=_stated(position),
-        target_state=position.target_state,
-        checkpoint_state=position.checkpoint_state,
-        source_state=position.source_state,
+        identity=step_log.identity,
+        result=_stated(commit_state),
+        target_state=commit_state.target_state,
+        checkpoint_state=commit_state.checkpoint_state,
+        source_state=commit_state.source_state,
         started_at=started_at,
-        finished_at=environment.clock.utc_now(),
+        finished_at=runtime.clock.utc_now(),
         failure=None if error is None else failure_facts(error),
-        boundary=None if error is None else position.boundary,
-        retry=None if error is None else position.retry,
-        quality_gates=None if position.judged is None else position.judged.as_json(),
-        gate_counts=_counts(position.judged),
+        boundary=None if error is None else commit_state.boundary,
+        retry=None if error is None else commit_state.retry,
+        quality_gates=None if commit_state.judged is None else commit_state.judged.as_json(),
+        gate_counts=_counts(commit_state.judged),
         acceptance_required=request.snapshot.acceptance.is_required,
-        transfer_plan=None if position.stored_plan is None else position.stored_plan.plan_fingerprint,
-        partitions=None if position.stored_plan is None else len(position.stored_plan.plan.ranges),
-        steps=tuple(record.steps),
+        transfer_plan=None if commit_state.stored_plan is None else commit_state.stored_plan.plan_fingerprint,
+        partitions=None if commit_state.stored_plan is None else len(commit_state.stored_plan.plan.ranges),
+        steps=tuple(step_log.steps),
         decisions=request.plan.decisions,
-        warnings=(*request.plan.warnings, *record.warnings),
+        warnings=(*request.plan.warnings, *step_log.warnings),
     )
 
 
-def _stated(position: LoadPosition) -> LoadResult:
+def _stated(commit_state: CommitState) -> LoadResult:
     """A target that was not mutated got no row: there zero is known, everywhere else a missing counter stays None."""
-    if position.target_state is TargetState.NOT_MUTATED:
-        return replace(position.result, inserted_rows=0, updated_rows=0)
-    return position.result
+    if commit_state.target_state is TargetState.NOT_MUTATED:
+        return replace(commit_state.result, inserted_rows=0, updated_rows=0)
+    return commit_state.result
 
 
 def _counts(report: QualityGateReport | None) -> GateCounts:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.evidence.audit import AuditTrail
-from dpone_core.loading.position import LoadPosition
-from dpone_core.loading.record import LoadRecord
+from dpone_core.loading.commit_state import CommitState
+from dpone_core.loading.step_log import StepLog
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
@@ -48,7 +48,7 @@ class LoadSessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadEnvironment:
+class Runtime:
     """What outlives attempts: clock, progress, cancellation and evidence files of this process."""
 
     clock: Clock
@@ -82,11 +82,11 @@ class LoadContext:
     """
 
     request: LoadRequest
-    environment: LoadEnvironment
+    runtime: Runtime
     sessions: LoadSessions
     identity: LoadIdentity
-    record: LoadRecord
-    position: LoadPosition
+    step_log: StepLog
+    commit_state: CommitState
     commit_shield: ExitStack
     lease: Lease | None = None
 

@@ -210,7 +210,7 @@ class HookRunner:
             self._run_one(hook)
 
     def _run_one(self, hook: HookDefinition) -> None:
-        self.context.environment.cancellation.checkpoint()
+        self.context.runtime.cancellation.checkpoint()
         receipts = self.context.request.hook_receipts
         if receipts is not None and hook.airflow is AirflowExecution.SEPARATE_TASK:
             self._leave_to_its_task(hook, receipts)
@@ -219,7 +219,7 @@ class HookRunner:
         if previous is StepOutcome.SUCCEEDED:
             self._note(hook, "already_succeeded")
         elif previous is not None and hook.retry_policy is HookRetryPolicy.NONE:
-            self.context.position.unproven_hook = True
+            self.context.commit_state.unproven_hook = True
             raise HookOutcomeUnknownError(hook)
         else:
             self._execute(hook)
@@ -229,10 +229,10 @@ class HookRunner:
         provider = self._provider(hook)
         announced = {**shown(hook), "retry_policy": hook.retry_policy.value}
         ledger = self._ledger() if self.context.sessions.audit is None else None
-        with self.context.record.step(hook.id, hook.phase.value, hook.kind.value, announced=announced) as step:
+        with self.context.step_log.step(hook.id, hook.phase.value, hook.kind.value, announced=announced) as step:
             if ledger is not None:
                 ledger.started(hook)
-            self.context.position.unproven_hook = hook.retry_policy is HookRetryPolicy.NONE
+            self.context.commit_state.unproven_hook = hook.retry_policy is HookRetryPolicy.NONE
             try:
                 values = executed(hook, provider, self._hook_context(hook))
             except HookFailedError as error:
@@ -244,7 +244,7 @@ class HookRunner:
             step.details |= values
             if ledger is not None:
                 ledger.succeeded(hook, values)
-        self.context.position.unproven_hook = False
+        self.context.commit_state.unproven_hook = False
 
     def _provider(self, hook: HookDefinition) -> HookProvider:
         if hook.type == SQL_TYPE:
@@ -282,7 +282,7 @@ class HookRunner:
         status: StepOutcome = StepOutcome.SUCCEEDED,
     ) -> None:
         details: dict[str, object] = {**shown(hook), "evidence": how, **(more or {})}
-        self.context.record.note(hook.id, hook.phase.value, hook.kind.value, status, details)
+        self.context.step_log.note(hook.id, hook.phase.value, hook.kind.value, status, details)
 
     def _previous_status(self, hook: HookDefinition) -> StepOutcome | None:
         """The best status this action reached in this run id; None when it never started."""
@@ -299,8 +299,8 @@ class HookRunner:
 
     def _ledger(self) -> HookLedger:
         return HookLedger(
-            files=self.context.environment.evidence,
-            clock=self.context.environment.clock,
+            files=self.context.runtime.evidence,
+            clock=self.context.runtime.clock,
             process=self.context.plan.process,
             run_id=self.context.identity.run_id,
         )
@@ -308,13 +308,13 @@ class HookRunner:
 
 def hook_outcome(context: LoadContext) -> HookOutcome:
     """What the post-hooks of a committed load may be told."""
-    position, target = context.position, context.plan.target
-    result = position.result
+    commit_state, target = context.commit_state, context.plan.target
+    result = commit_state.result
     return HookOutcome(
         target=str(target.table),
         strategy=target.strategy.value,
-        target_state=position.target_state,
-        source_state=position.source_state,
+        target_state=commit_state.target_state,
+        source_state=commit_state.source_state,
         extracted_rows=result.extracted_rows,
         staged_rows=result.staged_rows,
         inserted_rows=result.inserted_rows,

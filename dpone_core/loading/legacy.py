@@ -15,7 +15,9 @@ import pyarrow as pa
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import refuse_unwindowed_rows
-from dpone_core.loading.governance import (
+from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
+from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
+from dpone_core.loading.shared_steps import (
     SnapshotSteps,
     acceptance_recorder,
     add_columns,
@@ -28,9 +30,7 @@ from dpone_core.loading.governance import (
     target_dataset,
     target_side,
 )
-from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
-from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
-from dpone_core.loading.unsettled import arm_commit, withdraw_commit
+from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.special_values import uncounted
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
@@ -47,7 +47,7 @@ class LegacyLoadGovernanceCoordinator:
     context: LoadContext
     legacy: LegacyLoadPort
 
-    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> PayloadLoad:
+    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload:
         """Raises whatever failed first; the context's position says on which side of the commit that was."""
         context = self.context
         evidence = SnapshotSteps(context=context)
@@ -57,41 +57,43 @@ class LegacyLoadGovernanceCoordinator:
         context.sessions.sink.target.preflight(request)
         evidence.timed(recorder, Side.SOURCE)
         execution.revalidate(context.config)
-        context.environment.cancellation.checkpoint()
+        context.runtime.cancellation.checkpoint()
         add_columns(context, payload)
-        started_at = context.environment.clock.utc_now()
+        started_at = context.runtime.clock.utc_now()
         loaded = self._load(request, payload, started_at)  # ------------------------------- the target commit boundary
-        finished_at = context.environment.clock.utc_now()
+        finished_at = context.runtime.clock.utc_now()
         execution.revalidate(context.config)
         receipt = self._judge(execution, request, payload, loaded)
         self._refuse_lost_rows(payload, loaded)
         evidence.timed(recorder, Side.TARGET)
         details = {"rows": loaded.written_rows, "bytes": payload.pump.counters.size_bytes}
         record_finalized(context, started_at, finished_at, details | self._counters(loaded))
-        context.position.result = context.position.result.with_acceptance(recorder.run_metrics(loaded.written_rows))
-        return PayloadLoad(result=context.position.result, receipt=receipt)
+        context.commit_state.result = context.commit_state.result.with_acceptance(
+            recorder.run_metrics(loaded.written_rows)
+        )
+        return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _load(self, request: StageRequest, payload: ExtractedPayload, started_at: datetime) -> LegacyLoadResult:
         """From the call on its outcome is unknown, until it answers or the sink says that nothing is visible."""
-        position = self.context.position
-        self.context.environment.progress.phase("load")
-        position.committing()
+        commit_state = self.context.commit_state
+        self.context.runtime.progress.phase("load")
+        commit_state.committing()
         try:
             loaded = self.legacy.load(request, self._rows(payload))
         except BaseException as error:
-            position.result = self._result(payload, None)
+            commit_state.result = self._result(payload, None)
             if not isinstance(error, CommitOutcomeUnknownError):
                 self._settle(request)
             self._record_failed_write(started_at, error)
             raise
-        position.committed(self._result(payload, loaded))
+        commit_state.committed(self._result(payload, loaded))
         return loaded
 
     def _rows(self, payload: ExtractedPayload) -> Iterator[pa.RecordBatch]:
         """The pump's batches. Once they end the sink makes them visible, and a termination waits for the record."""
         yield from payload.pump.batches()
         refuse_unwindowed_rows(payload.extraction, payload.pump.counters.rows)
-        cancellation = self.context.environment.cancellation
+        cancellation = self.context.runtime.cancellation
         cancellation.checkpoint()
         self.context.commit_shield.enter_context(cancellation.shielded())
         arm_commit(self.context, payload.extraction, payload.pump.counters.rows)
@@ -99,22 +101,22 @@ class LegacyLoadGovernanceCoordinator:
     def _settle(self, request: StageRequest) -> None:
         """A failed load that left nothing visible did not mutate the target; a sink that cannot say leaves unknown."""
         try:
-            with self.context.environment.cancellation.shielded():
+            with self.context.runtime.cancellation.shielded():
                 visible = self.legacy.has_rows(request)
         except Exception:  # noqa: BLE001 - asking must not mask why the load failed
             return
         if not visible:
-            self.context.position.refused()
+            self.context.commit_state.refused()
             withdraw_commit(self.context)
 
     def _record_failed_write(self, started_at: datetime, error: BaseException) -> None:
         """How long it took, how many rows were read for it, and what is known of the target; nothing is rolled back."""
-        position, record = self.context.position, self.context.record
+        commit_state, record = self.context.commit_state, self.context.step_log
         details: dict[str, object] = {
-            "extracted_rows": position.result.extracted_rows,
-            "target_state": position.target_state.value,
+            "extracted_rows": commit_state.result.extracted_rows,
+            "target_state": commit_state.target_state.value,
         }
-        with self.context.environment.cancellation.shielded():
+        with self.context.runtime.cancellation.shielded():
             record.failed("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, details, error)
 
     def _judge(
@@ -126,7 +128,7 @@ class LegacyLoadGovernanceCoordinator:
     ) -> QualityGateReceipt:
         """Target rows are those of this load, re-read from the target."""
         target = target_side(self.context, payload, loaded.written_rows, lambda: self.legacy.read_back(request))
-        outcome = QualityGateFailureOutcome.legacy_returned(self.context.position.result)
+        outcome = QualityGateFailureOutcome.legacy_returned(self.context.commit_state.result)
         return judged(self.context, execution, Boundary.POST_COMMIT, source_side(payload), target, outcome)
 
     def _refuse_lost_rows(self, payload: ExtractedPayload, loaded: LegacyLoadResult) -> None:
@@ -151,7 +153,7 @@ class LegacyLoadGovernanceCoordinator:
         )
 
     def _counters(self, loaded: LegacyLoadResult) -> dict[str, object]:
-        result = self.context.position.result
+        result = self.context.commit_state.result
         return {
             "finaliser": loaded.finaliser,
             "extracted_rows": result.extracted_rows,

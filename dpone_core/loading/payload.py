@@ -12,7 +12,7 @@ from dpone_core.model.outcome import LoadResult
 from dpone_core.quality.receipt import QualityGateReceipt
 
 
-class Extracted(Protocol):
+class LoadInput(Protocol):
     """Whatever was extracted, in one stream or in many."""
 
     @property
@@ -32,7 +32,7 @@ class ExtractedPayload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PayloadLoad:
+class LoadedPayload:
     """A committed load and the receipt its coordinator owns."""
 
     result: LoadResult

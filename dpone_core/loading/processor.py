@@ -13,12 +13,12 @@ from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
-from dpone_core.loading.native import NativeLoad, NativeTransferService
-from dpone_core.loading.native_blocks import own_staging, refuse_open_transfers
-from dpone_core.loading.payload import PayloadLoad
-from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE
+from dpone_core.loading.in_doubt import rearm_commit, refuse_unsettled
+from dpone_core.loading.native.conflicts import own_staging, refuse_open_transfers
+from dpone_core.loading.native.service import NativeLoad, NativeTransferService
+from dpone_core.loading.payload import LoadedPayload
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
-from dpone_core.loading.unsettled import rearm_commit, refuse_unsettled
+from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.special_values import uncounted
@@ -34,7 +34,7 @@ class ETLProcessor:
 
     context: LoadContext
 
-    def process(self) -> PayloadLoad:
+    def process(self) -> LoadedPayload:
         context = self.context
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
@@ -44,7 +44,7 @@ class ETLProcessor:
         if context.plan.source.partitioning is None:
             refuse_open_transfers(context)
         self._run_hooks(context.plan.pre_hooks)
-        context.environment.cancellation.checkpoint()
+        context.runtime.cancellation.checkpoint()
         extraction = self._extract(saved)
         native: NativeLoad | None = None
         if context.plan.source.partitioning is not None:
@@ -61,20 +61,20 @@ class ETLProcessor:
         if native is not None:
             native.complete(context)
         context.commit_shield.close()
-        context.environment.cancellation.checkpoint()
+        context.runtime.cancellation.checkpoint()
         self._run_hooks(context.plan.post_hooks, hook_outcome(context))
         return loaded
 
     def _start_audit(self) -> None:
         """The `started` row stands before any mutation, pre-hooks included."""
         context, plan = self.context, self.context.plan
-        context.record.started(context.config.source.table)
+        context.step_log.started(context.config.source.table)
         if context.config.sink.governance.persist_decisions:
             for decision in plan.decisions:
-                context.record.decide(decision)
+                context.step_log.decide(decision)
 
     def _report_leftovers(self) -> None:
-        plan, record = self.context.plan, self.context.record
+        plan, record = self.context.plan, self.context.step_log
         leftovers = self.context.sessions.sink.target.leftovers(plan.target.table, plan.target.staging_schema)
         own = own_staging(self.context)
         names = [str(leftover.table) for leftover in leftovers if leftover.table.name not in own]
@@ -85,7 +85,7 @@ class ETLProcessor:
 
     def _run_hooks(self, hooks: tuple[HookDefinition, ...], outcome: HookOutcome | None = None) -> None:
         if hooks:
-            self.context.environment.progress.phase(hooks[0].phase.value)
+            self.context.runtime.progress.phase(hooks[0].phase.value)
         HookRunner(context=self.context, outcome=outcome).run(hooks)
 
     def _saved_cursor(self) -> SavedCursor | None:
@@ -94,7 +94,7 @@ class ETLProcessor:
 
     def _extract(self, saved: SavedCursor | None) -> Extraction:
         context = self.context
-        with context.record.step("source_described", "extract", "source_scan") as step:
+        with context.step_log.step("source_described", "extract", "source_scan") as step:
             extraction = prepare_extraction(
                 context.config,
                 context.plan,
@@ -108,34 +108,34 @@ class ETLProcessor:
                 "target_absent": extraction.target.created,
                 "added_columns": list(extraction.target.added.names),
             }
-        context.position.result = LoadResult(converted_values=uncounted(extraction.request.special_values))
+        context.commit_state.result = LoadResult(converted_values=uncounted(extraction.request.special_values))
         return extraction
 
-    def _publish_success(self, execution: QualityGateExecution, loaded: PayloadLoad) -> None:
+    def _publish_success(self, execution: QualityGateExecution, loaded: LoadedPayload) -> None:
         """The load's own record: committed row in the audit table, then `load.json`, before state may advance."""
         context = self.context
-        context.record.load_status(
+        context.step_log.load_status(
             LoadStatus.COMMITTED,
             inserted_rows=loaded.result.inserted_rows,
             updated_rows=loaded.result.updated_rows,
             loaded_rows=loaded.result.inserted_rows,
         )
         publish_load_record(
-            context.environment.evidence, context.plan, context.identity, loaded.result, execution.evidence()
+            context.runtime.evidence, context.plan, context.identity, loaded.result, execution.evidence()
         )
 
     def _advance_state(self, saved: SavedCursor | None, extraction: Extraction) -> None:
         context = self.context
         cursor = context.sessions.cursor
         if cursor is None or context.config.state is StateType.DISABLED:
-            context.position.source_state = SourceState.NOT_APPLICABLE
+            context.commit_state.source_state = SourceState.NOT_APPLICABLE
             return
-        context.position.source_state = SourceState.UNKNOWN
-        now = context.environment.clock.utc_now()
+        context.commit_state.source_state = SourceState.UNKNOWN
+        now = context.runtime.clock.utc_now()
         try:
             cursor.advance(context.config, context.identity, saved, extraction.next_cursor, now)
         except CursorStateMovedError:
-            context.position.source_state = SourceState.NOT_ADVANCED
+            context.commit_state.source_state = SourceState.NOT_ADVANCED
             rearm_commit(context, extraction)
             raise
-        context.position.source_state = SourceState.ADVANCED
+        context.commit_state.source_state = SourceState.ADVANCED

@@ -9,7 +9,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.legacy import LegacyLoadGovernanceCoordinator
-from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
+from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.staged import LoadGovernanceFinalizationCoordinator
 from dpone_core.loading.typed_rows import SideHashes
@@ -20,7 +20,7 @@ from dpone_core.quality.execution import QualityGateExecution
 class PayloadCoordinator(Protocol):
     """One load path. Its output is accepted by identity of the receipt it was issued."""
 
-    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> PayloadLoad: ...
+    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class PayloadLoadService:
 
     context: LoadContext
 
-    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> PayloadLoad:
+    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload:
         execution.select_path(self.context.plan.load_path)
         loaded = self._coordinator().load(payload, execution)
         execution.accept_payload(loaded.receipt)
@@ -55,16 +55,16 @@ class ExtractedPayloadLoadService:
     context: LoadContext
     loads: PayloadLoadService
 
-    def load(self, extraction: Extraction, execution: QualityGateExecution) -> PayloadLoad:
-        self.context.environment.progress.phase("extract")
+    def load(self, extraction: Extraction, execution: QualityGateExecution) -> LoadedPayload:
+        self.context.runtime.progress.phase("extract")
         stream = self.context.sessions.source.source.open_stream(extraction.request, extraction.schema)
         hashes = self._source_hashes(extraction, execution)
         try:
             pump = Pump(
                 stream=stream,
                 payload=extraction.target.payload,
-                progress=self.context.environment.progress,
-                cancellation=self.context.environment.cancellation,
+                progress=self.context.runtime.progress,
+                cancellation=self.context.runtime.cancellation,
                 observe=hashes.update if hashes is not None else None,
                 special_values=extraction.request.special_values,
             )

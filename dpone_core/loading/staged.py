@@ -18,7 +18,10 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeEr
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import refuse_unwindowed_rows
-from dpone_core.loading.governance import (
+from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
+from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
+from dpone_core.loading.row_count_check import refuse_wrong_growth, rows_in_target
+from dpone_core.loading.shared_steps import (
     SnapshotSteps,
     acceptance_recorder,
     add_columns,
@@ -32,10 +35,7 @@ from dpone_core.loading.governance import (
     target_dataset,
     target_side,
 )
-from dpone_core.loading.growth import refuse_wrong_growth, rows_in_target
-from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
-from dpone_core.loading.record import GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
-from dpone_core.loading.unsettled import arm_commit, withdraw_commit
+from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
 from dpone_core.ports.sink import FinalizeResult, StagedHandle, StagedLoadPort, StageRequest
@@ -56,7 +56,7 @@ class LoadGovernanceFinalizationCoordinator:
     context: LoadContext
     staged: StagedLoadPort
 
-    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> PayloadLoad:
+    def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload:
         """Raises whatever failed first; the context's position says on which side of the commit that was."""
         context, sink = self.context, self.context.sessions.sink
         evidence = SnapshotSteps(context=context)
@@ -74,34 +74,34 @@ class LoadGovernanceFinalizationCoordinator:
             evidence.timed(recorder, Side.STAGED)
             execution.revalidate(context.config)
             before = rows_in_target(context)
-            context.environment.cancellation.checkpoint()
-            context.commit_shield.enter_context(context.environment.cancellation.shielded())
+            context.runtime.cancellation.checkpoint()
+            context.commit_shield.enter_context(context.runtime.cancellation.shielded())
             arm_commit(context, payload.extraction, handle.staged_rows)
         except BaseException:
             self._abort(handle)
             raise
-        started_at = context.environment.clock.utc_now()
+        started_at = context.runtime.clock.utc_now()
         finalized = self._finalize(handle)  # ------------------------------------------- the target commit boundary
-        finished_at = context.environment.clock.utc_now()
+        finished_at = context.runtime.clock.utc_now()
         refuse_wrong_growth(context, finalized, handle.staged_rows, before)
         evidence.timed(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)
         metrics = recorder.run_metrics(finalized.inserted_rows)
-        context.position.result = context.position.result.with_acceptance(metrics)
-        return PayloadLoad(result=context.position.result, receipt=receipt)
+        context.commit_state.result = context.commit_state.result.with_acceptance(metrics)
+        return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _stage(self, request: StageRequest, payload: ExtractedPayload) -> StagedHandle:
         context = self.context
-        context.environment.progress.phase("stage")
+        context.runtime.progress.phase("stage")
         with ExitStack() as unrecorded:
-            with context.record.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            with context.step_log.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
                 with ExitStack() as shield:
                     handle = self.staged.stage(request, self._rows(payload, shield))
                     unrecorded.callback(self._abort, handle)
-                context.environment.cancellation.checkpoint()
+                context.runtime.cancellation.checkpoint()
                 counters = payload.pump.counters
-                context.position.result = LoadResult(
+                context.commit_state.result = LoadResult(
                     extracted_rows=counters.rows,
                     staged_rows=handle.staged_rows,
                     attempts=context.identity.attempt,
@@ -113,7 +113,7 @@ class LoadGovernanceFinalizationCoordinator:
                     "bytes": counters.size_bytes,
                     "extracted_rows": counters.rows,
                     "columns": len(request.schema.columns),
-                    **converted_details(context.position.result),
+                    **converted_details(context.commit_state.result),
                 }
                 if handle.staged_rows != counters.rows:
                     raise ConnectorError(
@@ -122,18 +122,20 @@ class LoadGovernanceFinalizationCoordinator:
                     )
                 refuse_unwindowed_rows(payload.extraction, counters.rows)
                 refuse_no_partition(context, handle.staged_rows)
-            context.record.load_status(LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows)
+            context.step_log.load_status(
+                LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows
+            )
             unrecorded.pop_all()
         return handle
 
     def _rows(self, payload: ExtractedPayload, shield: ExitStack) -> Iterator[pa.RecordBatch]:
         """The pump's batches. Once they end a termination waits until staging has a handle to remove it by."""
         yield from payload.pump.batches()
-        shield.enter_context(self.context.environment.cancellation.shielded())
+        shield.enter_context(self.context.runtime.cancellation.shielded())
 
     def _project_lineage(self, handle: StagedHandle) -> None:
         context = self.context
-        with context.record.step("lineage_projected", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+        with context.step_log.step("lineage_projected", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
             projection = self.staged.project_lineage(handle)
             step.details |= {"rows": projection.rows, "projected_columns": list(projection.columns)}
             expected = handle.staged_rows if context.plan.target.lineage_columns else projection.rows
@@ -150,7 +152,7 @@ class LoadGovernanceFinalizationCoordinator:
         target = target_side(
             self.context, payload, handle.staged_rows, None if rows is None else lambda: rows.read_back(handle)
         )
-        outcome = QualityGateFailureOutcome.pre_commit(self.context.position.result)
+        outcome = QualityGateFailureOutcome.pre_commit(self.context.commit_state.result)
         return judged(self.context, execution, Boundary.PRE_COMMIT, source_side(payload), target, outcome)
 
     def _datasets(self, payload: ExtractedPayload, handle: StagedHandle) -> tuple[SideDataset, ...]:
@@ -161,20 +163,20 @@ class LoadGovernanceFinalizationCoordinator:
         )
 
     def _finalize(self, handle: StagedHandle) -> FinalizeResult:
-        position = self.context.position
-        self.context.environment.progress.phase("finalize")
-        position.committing()
+        commit_state = self.context.commit_state
+        self.context.runtime.progress.phase("finalize")
+        commit_state.committing()
         try:
             finalized = self.staged.finalize(handle)
         except CommitOutcomeUnknownError:
             raise
         except ConnectorError:
-            position.refused()
+            commit_state.refused()
             withdraw_commit(self.context)
             self._abort(handle)
             raise
-        staged = position.result
-        position.committed(
+        staged = commit_state.result
+        commit_state.committed(
             LoadResult(
                 inserted_rows=finalized.inserted_rows,
                 updated_rows=finalized.updated_rows,
@@ -198,7 +200,7 @@ class LoadGovernanceFinalizationCoordinator:
         record_finalized(self.context, started_at, finished_at, details)
 
     def _cleanup(self, handle: StagedHandle) -> None:
-        with self.context.record.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
+        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
             try:
                 self.staged.cleanup(handle)
             except DponeError as error:
@@ -210,7 +212,7 @@ class LoadGovernanceFinalizationCoordinator:
         A second signal waits until it is done.
         """
         try:
-            with self.context.environment.cancellation.shielded():
+            with self.context.runtime.cancellation.shielded():
                 self.staged.cleanup(handle)
         except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
-            self.context.record.warnings.append("staged_abort_incomplete")
+            self.context.step_log.warnings.append("staged_abort_incomplete")

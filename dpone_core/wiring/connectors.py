@@ -78,7 +78,7 @@ def descriptor_of(connector: ConnectorType) -> ConnectorDescriptor:
             code="DPONE_NOT_AVAILABLE_YET",
             fix=f"use one of: {', '.join(CONNECTORS)}",
         )
-    module = importlib.import_module(f"dpone_core.connectors.{connector.value}.descriptor")
+    module = importlib.import_module(f"dpone_core.declared.{connector.value}")
     return cast(ConnectorDescriptor, module.DESCRIPTOR)
 
 

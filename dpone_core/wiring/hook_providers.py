@@ -116,7 +116,7 @@ def hook_actions(
     """Everything the hooks of a process need besides statements; `connections` by reference."""
     providers: dict[str, HookProvider] = {HookType.MARKER.value: MarkerHookProvider(files=files), **foreign}
     if any(hook.type == HookType.WEBHOOK for hook in config.hooks):
-        from dpone_core.wiring.hook_webhook import WebhookHookProvider
+        from dpone_core.wiring.webhook import WebhookHookProvider
 
         providers[HookType.WEBHOOK.value] = WebhookHookProvider()
     return HookActions(providers=providers, connections=connections)
@@ -135,7 +135,7 @@ def hook_connections(
             continue
         connection = found[hook.connection_ref] = resolver.resolve(hook.connection_ref, config)
         if hook.type == HookType.WEBHOOK:
-            from dpone_core.wiring.hook_webhook import secrets_of
+            from dpone_core.wiring.webhook import secrets_of
 
             resolver.redactor.learn(secrets_of(connection))
     return found

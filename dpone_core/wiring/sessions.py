@@ -24,7 +24,7 @@ from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source_and_sink, reader_opener
-from dpone_core.wiring.process import SystemClock
+from dpone_core.wiring.runtime import SystemClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,26 +8,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dpone_core.connectors.clickhouse import descriptor as clickhouse
 from dpone_core.connectors.clickhouse.ddl import qualified as clickhouse_name
 from dpone_core.connectors.clickhouse.open import open_sink as open_clickhouse
 from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.connectors.clickhouse.staging import ClickHouseStaging
-from dpone_core.connectors.duckdb import descriptor as duckdb
+from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
 from dpone_core.connectors.duckdb.database import Database
 from dpone_core.connectors.duckdb.database import qualified as duckdb_name
 from dpone_core.connectors.duckdb.open import open_sink as open_duckdb
-from dpone_core.connectors.duckdb.staging import DuckDbStaging
-from dpone_core.connectors.files import descriptor as files
+from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
 from dpone_core.connectors.files.open import open_sink as open_files
 from dpone_core.connectors.files.part_files import read_part
-from dpone_core.connectors.files.target_directory import TargetDirectory
-from dpone_core.connectors.mssql import descriptor as mssql
-from dpone_core.connectors.postgres import descriptor as postgres
+from dpone_core.connectors.files.sink.target_directory import TargetDirectory
 from dpone_core.connectors.postgres.catalog import qualified as postgres_name
 from dpone_core.connectors.postgres.database import Database as PostgresDatabase
 from dpone_core.connectors.postgres.open import open_sink as open_postgres
-from dpone_core.connectors.postgres.staging import PostgresStaging
+from dpone_core.connectors.postgres.sink.staging import PostgresStaging
+from dpone_core.declared import clickhouse, duckdb, files, mssql, postgres
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
@@ -133,8 +129,8 @@ def mssql_source(uri: str) -> AbstractContextManager[SourcePorts]:
 def mssql_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[OpenSink]:
     """Imports pyodbc, which a machine without unixODBC does not have."""
     from dpone_core.connectors.mssql.open import open_sink as open_mssql
-    from dpone_core.connectors.mssql.staging import MssqlStaging
-    from dpone_core.connectors.mssql.target_catalog import qualified
+    from dpone_core.connectors.mssql.sink.catalog import qualified
+    from dpone_core.connectors.mssql.sink.staging import MssqlStaging
 
     with open_mssql(connection(uri), lock_timeout_seconds=lock_timeout_seconds) as ports:
         assert isinstance(ports.staged, MssqlStaging)

@@ -19,9 +19,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from dpone_core.connectors.clickhouse import descriptor
 from dpone_core.connectors.clickhouse.open import ports_of
 from dpone_core.connectors.clickhouse.session import Session, connect_embedded
+from dpone_core.declared import clickhouse as descriptor
 from dpone_core.errors import ConnectorError
 from dpone_core.model.lineage import LOAD_ID
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign, TableName

@@ -23,9 +23,9 @@ import pytest
 
 from dpone_core.connectors.clickhouse.catalog import artifact_of
 from dpone_core.connectors.clickhouse.open import open_source_and_sink
-from dpone_core.connectors.clickhouse.publish import publish
 from dpone_core.connectors.clickhouse.session import SETTINGS, Session
-from dpone_core.connectors.clickhouse.staging import ClickHouseStaging
+from dpone_core.connectors.clickhouse.sink.publish import publish
+from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign, TableName

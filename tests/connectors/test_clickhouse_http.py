@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.connectors.clickhouse.publish import publish
+from dpone_core.connectors.clickhouse.sink.publish import publish
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.testing.builders import orders, stage_request

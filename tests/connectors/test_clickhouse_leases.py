@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.connectors.clickhouse.control import ClickHouseControlTables
-from dpone_core.connectors.clickhouse.mutex import ServerMutex
+from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
+from dpone_core.connectors.clickhouse.sink.mutex import ServerMutex
 from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, StrategyConfig, TableName
@@ -189,7 +189,7 @@ def test_a_lease_of_a_dead_process_ends_with_its_time(sink: OpenSink, uri: str) 
 
 DIES_INSIDE = """
 import os, signal, sys
-from dpone_core.connectors.clickhouse.mutex import ServerMutex
+from dpone_core.connectors.clickhouse.sink.mutex import ServerMutex
 from tests.connectors.sessions import clickhouse_sink, session_of
 with clickhouse_sink(sys.argv[1]) as sink, ServerMutex(session_of(sink)).held("etl_state", sys.argv[2]):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -19,8 +19,8 @@ from typing import Any, Final
 import pytest
 
 from dpone_core.connectors.clickhouse.catalog import artifact_of
-from dpone_core.connectors.clickhouse.publish import publish
 from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.sink.publish import publish
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign, TableName

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpone_core.connectors.clickhouse.open import open_source
-from dpone_core.connectors.clickhouse.source_types import source_column
+from dpone_core.connectors.clickhouse.source.types import source_column
 from dpone_core.connectors.clickhouse.types import COMMENTS, column_of
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors.clickhouse.open import open_source
-from dpone_core.connectors.clickhouse.source_blocks import ClickHouseStreamCut, whole_stream
+from dpone_core.connectors.clickhouse.source.blocks import ClickHouseStreamCut, whole_stream
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText

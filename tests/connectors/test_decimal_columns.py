@@ -14,8 +14,8 @@ import pytest
 from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.connectors.clickhouse.types import type_text as clickhouse_text
 from dpone_core.connectors.duckdb.types import type_text as duckdb_text
-from dpone_core.connectors.mssql.writing import type_text as mssql_text
-from dpone_core.connectors.postgres.writing import type_text as postgres_text
+from dpone_core.connectors.mssql.sink.types import type_text as mssql_text
+from dpone_core.connectors.postgres.sink.types import type_text as postgres_text
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.testing.builders import INT64, stage_request

@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 
 from dpone_core.connectors.duckdb.open import open_source_and_sink
-from dpone_core.connectors.duckdb.staging import DuckDbStaging
+from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign
 from dpone_core.model.sql import SqlText
@@ -118,8 +118,8 @@ def test_only_what_holds_much_at_once_has_the_whole_memory_limit(sink: OpenSink)
     assert database.rows(LIMIT) == [("640.0 MiB",)]
     assert sink.ports.statements is not None
     assert sink.ports.statements.answer(StatementScript(sql=SqlText(text=LIMIT))).rows == (("2.0 GiB",),)
-    with database.roomy():
-        with database.roomy():
+    with database.full_memory():
+        with database.full_memory():
             pass
         assert database.rows(LIMIT) == [("2.0 GiB",)], "another block still needs it"
     assert database.rows(LIMIT) == [("640.0 MiB",)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors.duckdb.open import open_source, open_source_and_sink
-from dpone_core.connectors.duckdb.source_reader import DuckDbSource
+from dpone_core.connectors.duckdb.source.reader import DuckDbSource
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText

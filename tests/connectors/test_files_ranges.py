@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpone_core.connectors.files.key_filter import key_filter
 from dpone_core.connectors.files.open import open_source
+from dpone_core.connectors.files.source.key_filter import key_filter
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest

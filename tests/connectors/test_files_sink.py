@@ -23,8 +23,8 @@ import pytest
 
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors.files.open import open_source, ports_of
-from dpone_core.connectors.files.target_directory import TargetDirectory
-from dpone_core.connectors.files.writing import FilesLoad
+from dpone_core.connectors.files.sink.load import FilesLoad
+from dpone_core.connectors.files.sink.target_directory import TargetDirectory
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
@@ -279,7 +279,7 @@ def test_a_dead_load_is_a_leftover_that_no_reader_sees(tmp_path: Path) -> None:
 ENDLESS = """
 import itertools, sys
 from pathlib import Path
-from dpone_core.connectors.files.writing import FilesLoad
+from dpone_core.connectors.files.sink.load import FilesLoad
 from dpone_core.testing.builders import orders
 from tests.connectors.test_files_sink import APPEND, request_for
 def endless():

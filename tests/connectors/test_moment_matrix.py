@@ -19,7 +19,7 @@ import pytest
 from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.connectors.clickhouse.open import open_source_and_sink
 from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.connectors.clickhouse.staging import ClickHouseStaging
+from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
 from dpone_core.connectors.mssql.open import open_source as open_mssql
 from dpone_core.connectors.mysql.open import open_source as open_mysql
 from dpone_core.connectors.postgres.open import open_source as open_postgres

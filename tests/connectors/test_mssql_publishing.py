@@ -117,7 +117,7 @@ def test_staging_and_months_are_the_golden_statements(double: TdsDouble, sink: O
 
 def test_text_keys_are_compared_by_their_bytes() -> None:
     """Neither case nor trailing blanks are the collation's to judge; an index still serves the plain comparison."""
-    from dpone_core.connectors.mssql.keys import same_key
+    from dpone_core.connectors.mssql.sink.keys import same_key
 
     text = [Column(name="k", type=TEXT)]
     assert same_key(text, "a", "b") == (
@@ -240,7 +240,7 @@ def test_a_server_that_cannot_be_asked_leaves_the_outcome_unknown(double: TdsDou
 
 
 def test_a_publication_that_still_runs_is_waited_for(double: TdsDouble, sink: OpenSink) -> None:
-    from dpone_core.connectors.mssql.publish import lock_name
+    from dpone_core.connectors.mssql.sink.publish import lock_name
 
     table, handle = staged(sink, APPEND)
     other = object()
@@ -266,7 +266,7 @@ def test_a_lock_that_is_not_granted_is_no_lost_session(double: TdsDouble, sink: 
 def test_a_lock_timeout_has_a_state_of_timeouts_and_is_no_loss() -> None:
     import pyodbc
 
-    from dpone_core.connectors.mssql.database import is_lost
+    from dpone_core.connectors.mssql.sink.database import is_lost
 
     told = "[HYT00] [Microsoft][ODBC Driver 18 for SQL Server]{} ({}) (SQLExecDirectW)"
     assert not is_lost(pyodbc.OperationalError("HYT00", told.format("Lock request time out", 1222)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpone_core.connectors.mysql.open import open_source
-from dpone_core.connectors.mysql.reader import MySqlSource
+from dpone_core.connectors.mysql.source.reader import MySqlSource
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import ExtractRequest

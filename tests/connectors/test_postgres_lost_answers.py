@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from dpone_core.connectors.postgres.publish import publication_lock
-from dpone_core.connectors.postgres.target_catalog import resolve
+from dpone_core.connectors.postgres.sink.catalog import resolve
+from dpone_core.connectors.postgres.sink.publish import publication_lock
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import load_marker
 from dpone_core.model.vocabulary import StrategyMode

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors.postgres.open import open_source
-from dpone_core.connectors.postgres.stream import PostgresStream
+from dpone_core.connectors.postgres.source.stream import PostgresStream
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText

@@ -8,10 +8,10 @@ import pytest
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import literal_backslash, quote_ansi, quote_backtick, split_statements
-from dpone_core.connectors.clickhouse.descriptor import DESCRIPTOR as CLICKHOUSE
-from dpone_core.connectors.duckdb.descriptor import DESCRIPTOR as DUCKDB
-from dpone_core.connectors.files.descriptor import DESCRIPTOR as FILES
-from dpone_core.connectors.sqlite.descriptor import DESCRIPTOR as SQLITE
+from dpone_core.declared.clickhouse import DESCRIPTOR as CLICKHOUSE
+from dpone_core.declared.duckdb import DESCRIPTOR as DUCKDB
+from dpone_core.declared.files import DESCRIPTOR as FILES
+from dpone_core.declared.sqlite import DESCRIPTOR as SQLITE
 from dpone_core.errors import ConnectorError
 
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpone_core.connectors.sqlite.open import open_source
-from dpone_core.connectors.sqlite.reading import Relation, reading
+from dpone_core.connectors.sqlite.source.reading import Relation, reading
+from dpone_core.connectors.sqlite.source.values import decimals
 from dpone_core.connectors.sqlite.statements import split_script
-from dpone_core.connectors.sqlite.values import decimals
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors._arrow.types import arrow_schema
-from dpone_core.connectors.clickhouse.staged_rows import ClickHouseStagedRows
+from dpone_core.connectors.clickhouse.sink.staged_rows import ClickHouseStagedRows
 from dpone_core.loading.typed_hash import TypedHash
 from dpone_core.model.load_config import PhysicalDesign
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema

@@ -11,24 +11,24 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors._arrow.types import column_type
-from dpone_core.connectors.clickhouse import source_types as clickhouse
+from dpone_core.connectors.clickhouse.source import types as clickhouse
 from dpone_core.connectors.clickhouse.type_map import TYPES as CLICKHOUSE
 from dpone_core.connectors.clickhouse.types import COMMENTS
 from dpone_core.connectors.clickhouse.types import type_text as clickhouse_text
-from dpone_core.connectors.duckdb import source_types as duckdb
-from dpone_core.connectors.duckdb.descriptor import DESCRIPTOR as DUCKDB_TRAITS
-from dpone_core.connectors.duckdb.special_values import SPECIAL_VALUES as DUCKDB_SPECIAL
+from dpone_core.connectors.duckdb.source import types as duckdb
+from dpone_core.connectors.duckdb.source.special_values import SPECIAL_VALUES as DUCKDB_SPECIAL
 from dpone_core.connectors.duckdb.type_map import TYPES as DUCKDB
 from dpone_core.connectors.duckdb.types import type_text as duckdb_text
 from dpone_core.connectors.files.type_map import TYPES as FILES
-from dpone_core.connectors.mysql.descriptor import DESCRIPTOR as MYSQL_TRAITS
-from dpone_core.connectors.mysql.special_values import SPECIAL_VALUES as MYSQL_SPECIAL
+from dpone_core.connectors.mysql.source.special_values import SPECIAL_VALUES as MYSQL_SPECIAL
 from dpone_core.connectors.mysql.type_map import TYPES as MYSQL
-from dpone_core.connectors.postgres.descriptor import DESCRIPTOR as POSTGRES_TRAITS
-from dpone_core.connectors.postgres.special_values import SPECIAL_VALUES as POSTGRES_SPECIAL
+from dpone_core.connectors.postgres.source.special_values import SPECIAL_VALUES as POSTGRES_SPECIAL
 from dpone_core.connectors.postgres.type_map import TYPES as POSTGRES
+from dpone_core.connectors.sqlite.source.types import declared_type as sqlite_type
 from dpone_core.connectors.sqlite.type_map import TYPES as SQLITE
-from dpone_core.connectors.sqlite.types import declared_type as sqlite_type
+from dpone_core.declared.duckdb import DESCRIPTOR as DUCKDB_TRAITS
+from dpone_core.declared.mysql import DESCRIPTOR as MYSQL_TRAITS
+from dpone_core.declared.postgres import DESCRIPTOR as POSTGRES_TRAITS
 from dpone_core.model.file_reading import declared_type
 from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType

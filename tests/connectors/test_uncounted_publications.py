@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from dpone_core.connectors.clickhouse import publish as clickhouse
 from dpone_core.connectors.clickhouse.catalog import artifact_of
 from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.connectors.duckdb import publish as duckdb
+from dpone_core.connectors.clickhouse.sink import publish as clickhouse
 from dpone_core.connectors.duckdb.database import Database
+from dpone_core.connectors.duckdb.sink import publish as duckdb
 from dpone_core.connectors.postgres.database import Database as PostgresDatabase
 from dpone_core.connectors.postgres.errors import SINK
-from dpone_core.connectors.postgres.publish import Publication
+from dpone_core.connectors.postgres.sink.publish import Publication
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import TableName
@@ -103,7 +103,7 @@ def uncounted_postgres(uri: str, target: TableName) -> PostgresDatabase:
 
 def uncounted_mssql(uri: str, target: TableName) -> Any:
     from dpone_core.connectors.mssql.address import address_of
-    from dpone_core.connectors.mssql.database import Database as MssqlDatabase
+    from dpone_core.connectors.mssql.sink.database import Database as MssqlDatabase
 
     class Uncounted(MssqlDatabase):
         def _run(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
@@ -115,7 +115,7 @@ def uncounted_mssql(uri: str, target: TableName) -> Any:
 
 
 def publish_mssql(database: Any, handle: StagedHandle) -> FinalizeResult:
-    from dpone_core.connectors.mssql.publish import Publication as MssqlPublication
+    from dpone_core.connectors.mssql.sink.publish import Publication as MssqlPublication
 
     return MssqlPublication(database, handle).run()
 

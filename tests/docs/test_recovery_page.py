@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpone_core.evidence.recovery import RECOVERIES
-from dpone_core.loading.position import LoadPosition
+from dpone_core.loading.commit_state import CommitState
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 
@@ -33,14 +33,14 @@ def test_every_outcome_that_a_load_can_have_has_a_row() -> None:
     said: set[tuple[Boundary, TargetState, RetryClassification]] = set()
     for unproven in (False, True):
         for moved in ("start", "committing", "refused", "committed"):
-            position = LoadPosition(unproven_hook=unproven)
+            commit_state = CommitState(unproven_hook=unproven)
             if moved != "start":
-                position.committing()
+                commit_state.committing()
             if moved == "refused":
-                position.refused()
+                commit_state.refused()
             if moved == "committed":
-                position.committed(result)
-            said.add((position.boundary, position.target_state, position.retry))
+                commit_state.committed(result)
+            said.add((commit_state.boundary, commit_state.target_state, commit_state.retry))
     for build in (
         QualityGateFailureOutcome.pre_commit,
         QualityGateFailureOutcome.legacy_returned,

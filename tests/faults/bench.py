@@ -25,12 +25,12 @@ from dpone_core.cli.step import StepFacts, write_receipt
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, resolve_invocation
-from dpone_core.loading.context import LoadEnvironment
+from dpone_core.loading.context import Runtime
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.ports.clock import Clock
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.wiring.process import SignalCancellation, SilentProgress, SystemClock
-from dpone_core.wiring.runs import ProcessRun, RetryPolicy, session_opener
+from dpone_core.use_cases.run import ProcessRun, RetryPolicy, session_opener
+from dpone_core.wiring.runtime import SignalCancellation, SilentProgress, SystemClock
 from tests.faults.injection import Fault, FaultKind, Moments, When, watched_files, watched_sessions
 
 SINK_URI = {"duckdb": "duckdb:///{}/dwh.duckdb", "clickhouse": "chdb:///{}/house", "files": "file:///{}/lake"}
@@ -71,7 +71,7 @@ def run(
             process = ProcessRun(
                 prepared=prepared,
                 invocation=invocation,
-                environment=LoadEnvironment(
+                runtime=Runtime(
                     clock=clock,
                     progress=SilentProgress(),
                     cancellation=cancellation,

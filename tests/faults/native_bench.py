@@ -24,11 +24,11 @@ from dpone_core.cli.step import StepFacts, write_receipt
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, resolve_invocation
-from dpone_core.loading.context import LoadEnvironment
+from dpone_core.loading.context import Runtime
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.wiring.process import SignalCancellation, SilentProgress, SystemClock
-from dpone_core.wiring.runs import ProcessRun, RetryPolicy, session_opener
+from dpone_core.use_cases.run import ProcessRun, RetryPolicy, session_opener
+from dpone_core.wiring.runtime import SignalCancellation, SilentProgress, SystemClock
 from tests.faults.bench import connections
 from tests.faults.bench import seen as seen_in_bench
 from tests.faults.injection import Fault, FaultKind, Moments, When
@@ -64,9 +64,7 @@ def run(root: Path, sink: str, run_id: str, moments: Moments) -> int:
             process = ProcessRun(
                 prepared=prepared,
                 invocation=invocation,
-                environment=LoadEnvironment(
-                    clock=clock, progress=SilentProgress(), cancellation=cancellation, evidence=files
-                ),
+                runtime=Runtime(clock=clock, progress=SilentProgress(), cancellation=cancellation, evidence=files),
                 retry=RetryPolicy(),
                 redactor=redactor,
                 selector=None,

@@ -14,14 +14,14 @@ import pytest
 
 from dpone_core.invocation import RunArguments, resolve_invocation
 from dpone_core.loading.attempt import run_attempt
-from dpone_core.loading.context import LoadEnvironment, LoadRequest
+from dpone_core.loading.context import LoadRequest, Runtime
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.connection import Connection
 from dpone_core.model.vocabulary import RetryClassification, TargetState
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.testing.builders import load_identity
-from dpone_core.wiring.planned import plan_process
-from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
+from dpone_core.use_cases.planned import plan_process
+from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from dpone_core.wiring.sessions import SessionOpener
 from tests.spec.builders import Project, append_flow, flow
 
@@ -141,7 +141,7 @@ def attempt_beside(project: Project, *, lock_timeout_seconds: float = 0) -> tupl
             token_values=invocation.token_values,
             hook_receipts=None,
         ),
-        LoadEnvironment(
+        Runtime(
             clock=SystemClock(),
             progress=SilentProgress(),
             cancellation=NoCancellation(),

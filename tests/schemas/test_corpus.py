@@ -22,7 +22,7 @@ from dpone_core.manifest.check import check_manifest
 from dpone_core.manifest.document import Document, read_document
 from dpone_core.manifest.processes import authored_manifest
 from dpone_core.model.problem import ManifestInvalidError
-from dpone_core.wiring import checking
+from dpone_core.use_cases import check as checking
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -33,7 +33,7 @@ class SinkProbeDialect:
     count: str
     nulls: Callable[[str], str]
     distincts: Callable[[str], str]
-    roomy: Callable[[], AbstractContextManager[None]] = nullcontext
+    full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class SqlSinkProbe:
@@ -67,6 +67,6 @@ class SqlSinkProbe:
     def _distincts(self, source: str, names: tuple[str, ...], *, rows: int) -> dict[str, int]:
         counts = [self._dialect.distincts(name) for name in names]
         together = [", ".join(counts)] if counts and rows <= LARGE_TABLE_ROWS else counts
-        with self._dialect.roomy():
+        with self._dialect.full_memory():
             found = [value for each in together for value in self._dialect.rows(f"SELECT {each} FROM {source}")[0]]
         return dict(zip(names, found, strict=True))

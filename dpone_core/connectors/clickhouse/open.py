@@ -10,23 +10,23 @@ from urllib.parse import unquote, urlsplit
 
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
+from dpone_core.connectors.clickhouse.sink.probe import ClickHouseMetricProbe
+from dpone_core.connectors.clickhouse.sink.publications import ClickHousePublications
+from dpone_core.connectors.clickhouse.sink.ranges import ClickHouseRanges
+from dpone_core.connectors.clickhouse.sink.staged_rows import ClickHouseStagedRows
+from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
+from dpone_core.connectors.clickhouse.sink.target import ClickHouseTarget
+from dpone_core.connectors.clickhouse.source.blocks import embedded_blocks, served_blocks
+from dpone_core.connectors.clickhouse.source.probe import ClickHouseSourceProbe
+from dpone_core.connectors.clickhouse.source.ranges import ClickHouseSourceRanges
+from dpone_core.connectors.clickhouse.source.reader import ClickHouseSource
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
-from .control import ClickHouseControlTables
-from .probe import ClickHouseMetricProbe
-from .publications import ClickHousePublications
-from .ranges import ClickHouseRanges
 from .session import Session, connect_embedded, connect_http
-from .source_blocks import embedded_blocks, served_blocks
-from .source_probe import ClickHouseSourceProbe
-from .source_ranges import ClickHouseSourceRanges
-from .source_reader import ClickHouseSource
-from .staged_rows import ClickHouseStagedRows
-from .staging import ClickHouseStaging
 from .statements import ClickHouseStatements
-from .target import ClickHouseTarget
 
 Lock = Callable[[str], AbstractContextManager[None]]
 

@@ -18,10 +18,9 @@ import pyarrow as pa
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.declared.clickhouse import MAX_PARTITIONS_PER_INSERT, MEMORY_LIMIT_BYTES
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
-
-from .descriptor import MAX_PARTITIONS_PER_INSERT, MEMORY_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

@@ -11,10 +11,9 @@ import duckdb
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.declared.duckdb import MEMORY_LIMIT_BYTES
 from dpone_core.errors import ConnectorError, ETLExecutionError, RunTerminated
 from dpone_core.model.load_config import TableName
-
-from .descriptor import MEMORY_LIMIT_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +49,7 @@ class Database:
         self._local = threading.local()
 
     @contextmanager
-    def roomy(self) -> Iterator[None]:
+    def full_memory(self) -> Iterator[None]:
         """The whole memory limit, for statements whose hash tables the engine does not spill."""
         self._enter_or_leave(1)
         try:
@@ -124,7 +123,7 @@ class Database:
         self._connection.close()
 
 
-def execute_apart(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
+def execute_in_thread(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Runs a statement that waits for batches of ours on a thread of its own, and returns or raises when it has ended.
 
     While DuckDB waits for a batch it hears no signal: the calling thread, which waits here, does, and stops it.

@@ -7,25 +7,25 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
+from dpone_core.connectors.duckdb.sink.control import DuckDbControlTables
+from dpone_core.connectors.duckdb.sink.probe import DuckDbMetricProbe
+from dpone_core.connectors.duckdb.sink.publications import DuckDbPublications
+from dpone_core.connectors.duckdb.sink.ranges import DuckDbRanges
+from dpone_core.connectors.duckdb.sink.staged_rows import DuckDbStagedRows
+from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
+from dpone_core.connectors.duckdb.sink.target import DuckDbTarget
+from dpone_core.connectors.duckdb.source.file import DuckDbSourceStatements, SourceFile
+from dpone_core.connectors.duckdb.source.probe import DuckDbSourceProbe
+from dpone_core.connectors.duckdb.source.ranges import DuckDbSourceRanges
+from dpone_core.connectors.duckdb.source.reader import DuckDbSource
+from dpone_core.declared.duckdb import MEMORY_LIMIT_BYTES, STREAMING_LIMIT_BYTES
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.statements import StatementPort
 
-from .control import DuckDbControlTables
 from .database import Database
-from .descriptor import MEMORY_LIMIT_BYTES, STREAMING_LIMIT_BYTES
-from .probe import DuckDbMetricProbe
-from .publications import DuckDbPublications
-from .ranges import DuckDbRanges
-from .source_file import DuckDbSourceStatements, SourceFile
-from .source_probe import DuckDbSourceProbe
-from .source_ranges import DuckDbSourceRanges
-from .source_reader import DuckDbSource
-from .staged_rows import DuckDbStagedRows
-from .staging import DuckDbStaging
 from .statements import DuckDbStatements
-from .target import DuckDbTarget
 
 
 @contextmanager

@@ -19,11 +19,11 @@ class DuckDbStatements:
         self._database = database
 
     def execute(self, script: StatementScript) -> int:
-        with self._database.roomy():
+        with self._database.full_memory():
             return self._execute(script)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        with self._database.roomy():
+        with self._database.full_memory():
             return self._answer(script)
 
     def _execute(self, script: StatementScript) -> int:

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
+from dpone_core.connectors.files.sink.control import FilesControlTables
+from dpone_core.connectors.files.sink.load import FilesLoad
+from dpone_core.connectors.files.sink.target import FilesTarget
+from dpone_core.connectors.files.source.formats import FilesSource
+from dpone_core.connectors.files.source.parquet import ParquetSource
+from dpone_core.connectors.files.source.ranges import FilesRanges
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
-from .control import FilesControlTables
 from .probe import SourceMetricProbe, TargetMetricProbe
-from .ranges import FilesRanges
-from .reader import ParquetSource
-from .source import FilesSource
-from .target import FilesTarget
-from .writing import FilesLoad
 
 
 @contextmanager

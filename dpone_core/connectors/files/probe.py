@@ -16,14 +16,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpone_core.connectors.files.sink.target_directory import TargetDirectory
+from dpone_core.declared.files import MAX_DISTINCT_BYTES
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.source import ExtractRequest, SourcePort
 
-from .descriptor import MAX_DISTINCT_BYTES
 from .part_files import read_part
-from .target_directory import TargetDirectory
 
 _FIRST_MERGE_ROWS: Final = 262_144
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from dpone_core.connectors.mssql.source.types import UNBOUNDED, column_type
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column
-
-from .types import UNBOUNDED, column_type
 
 _COLUMNS: Final = (
     "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION,"

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from dpone_core.connectors.mssql.sink.control import MssqlControlTables
+from dpone_core.connectors.mssql.sink.database import Database
+from dpone_core.connectors.mssql.sink.probe import MssqlSinkProbe
+from dpone_core.connectors.mssql.sink.publications import MssqlPublications
+from dpone_core.connectors.mssql.sink.ranges import MssqlRangeStaging
+from dpone_core.connectors.mssql.sink.staged_rows import MssqlStagedRows
+from dpone_core.connectors.mssql.sink.staging import MssqlStaging
+from dpone_core.connectors.mssql.sink.target import MssqlTarget
+from dpone_core.connectors.mssql.source.probe import MssqlMetricProbe
+from dpone_core.connectors.mssql.source.ranges import MssqlRanges
+from dpone_core.connectors.mssql.source.reader import MssqlSource
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
 from .address import address_of
-from .control import MssqlControlTables
-from .database import Database
-from .probe import MssqlMetricProbe
-from .publications import MssqlPublications
-from .range_staging import MssqlRangeStaging
-from .ranges import MssqlRanges
-from .reader import MssqlSource
 from .session import Session
-from .sink_probe import MssqlSinkProbe
-from .staged_rows import MssqlStagedRows
-from .staging import MssqlStaging
 from .statements import MssqlStatements
-from .target import MssqlTarget
 
 
 @contextmanager

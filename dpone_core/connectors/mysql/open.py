@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dpone_core.connectors.mysql.source.probe import MySqlMetricProbe
+from dpone_core.connectors.mysql.source.ranges import MySqlRanges
+from dpone_core.connectors.mysql.source.reader import MySqlSource
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SourcePorts
 
 from .address import address_of
-from .probe import MySqlMetricProbe
-from .ranges import MySqlRanges
-from .reader import MySqlSource
 from .session import Session
 from .statements import MySqlStatements
 

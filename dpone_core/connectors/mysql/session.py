@@ -11,11 +11,11 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors.mysql.source.types import NativeType, native_of_field
 from dpone_core.errors import ConnectorError, ETLExecutionError
 
 from .address import Address
 from .text import text_literal
-from .types import NativeType, native_of_field
 
 READING: Final = (
     "SET time_zone = '+00:00'",

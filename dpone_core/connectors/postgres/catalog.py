@@ -11,12 +11,12 @@ from psycopg import pq
 from psycopg.pq.abc import PGresult
 
 from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.postgres.source.types import described_type
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
 
 from .database import Database
-from .reading import described_type
 
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """Rows of a query with $1, $2, ...: on any connection, or inside the caller's transaction."""

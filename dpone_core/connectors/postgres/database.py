@@ -15,7 +15,7 @@ from dpone_core.errors import ETLExecutionError
 from dpone_core.model.connection import Connection
 
 from .address import SESSION_SETTINGS, libpq_uri
-from .errors import Side, connect_error, server_error
+from .errors import ErrorCodes, connect_error, server_error
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -26,7 +26,7 @@ BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class Database:
     """Connects lazily. A connection that was lost is replaced at the next use, never inside a transaction."""
 
-    def __init__(self, connection: Connection, side: Side, *, settings: tuple[str, ...] = ()) -> None:
+    def __init__(self, connection: Connection, side: ErrorCodes, *, settings: tuple[str, ...] = ()) -> None:
         self.uri = libpq_uri(connection)
         self.side = side
         self.settings = (*SESSION_SETTINGS, *settings)

@@ -31,15 +31,15 @@ _REASONS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ErrorCodes:
     """The stable codes of one side of a load."""
 
     unreachable: str
     refused: str
 
 
-SOURCE: Final = Side(unreachable="source_unreachable", refused="source_query_refused")
-SINK: Final = Side(unreachable="sink_unreachable", refused="sink_query_failed")
+SOURCE: Final = ErrorCodes(unreachable="source_unreachable", refused="source_query_refused")
+SINK: Final = ErrorCodes(unreachable="sink_unreachable", refused="sink_query_failed")
 
 
 def sqlstate_of(error: BaseException) -> str | None:

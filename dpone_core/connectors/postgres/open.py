@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
+from dpone_core.connectors.postgres.sink.control import PostgresControlTables
+from dpone_core.connectors.postgres.sink.probe import PostgresSinkProbe
+from dpone_core.connectors.postgres.sink.publications import PostgresPublications
+from dpone_core.connectors.postgres.sink.ranges import PostgresRangeStaging
+from dpone_core.connectors.postgres.sink.staged_rows import PostgresStagedRows
+from dpone_core.connectors.postgres.sink.staging import PostgresStaging
+from dpone_core.connectors.postgres.sink.target import PostgresTarget
+from dpone_core.connectors.postgres.source.probe import PostgresMetricProbe
+from dpone_core.connectors.postgres.source.ranges import PostgresRanges
+from dpone_core.connectors.postgres.source.reader import PostgresSource
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
-from .control import PostgresControlTables
 from .database import Database
 from .errors import SINK, SOURCE
-from .probe import PostgresMetricProbe
-from .publications import PostgresPublications
-from .range_staging import PostgresRangeStaging
-from .ranges import PostgresRanges
-from .reader import PostgresSource
-from .sink_probe import PostgresSinkProbe
-from .staged_rows import PostgresStagedRows
-from .staging import PostgresStaging
 from .statements import PostgresStatements
-from .target import PostgresTarget
 
 _SINK_SETTINGS: Final = ("SET row_security = off",)
 """A policy that would hide rows of the target from us is an error, not a smaller result."""

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpone_core.connectors._sql.embedded import embedded_path
+from dpone_core.connectors.sqlite.source.probe import SqliteMetricProbe
+from dpone_core.connectors.sqlite.source.ranges import SqliteRanges
+from dpone_core.connectors.sqlite.source.reader import SqliteSource
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SourcePorts
 
 from .database import Database
-from .probe import SqliteMetricProbe
-from .ranges import SqliteRanges
-from .reader import SqliteSource
 from .statements import SqliteStatements
 
 

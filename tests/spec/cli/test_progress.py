@@ -27,7 +27,7 @@ from dpone_core.cli.console import log_to
 from dpone_core.cli.progress import HEARTBEAT_SECONDS, BarProgress, LogProgress, progress_on
 from dpone_core.cli.progress_line import PhaseState, bar_line, finished_line
 from dpone_core.evidence.redaction import Redactor
-from dpone_core.wiring.process import SilentProgress
+from dpone_core.wiring.runtime import SilentProgress
 from tests.spec.builders import DPONE, Project, flow, hook, hooks
 
 ROWS = 400_000

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.loading.context import LoadContext, LoadEnvironment, LoadRequest, LoadSessions
-from dpone_core.loading.payload import ExtractedPayload, PayloadLoad
-from dpone_core.loading.position import LoadPosition
-from dpone_core.loading.record import LoadRecord
+from dpone_core.loading.commit_state import CommitState
+from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions, Runtime
+from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.service import PayloadCoordinator, PayloadLoadService
+from dpone_core.loading.step_log import StepLog
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import Boundary, LoadPath
 from dpone_core.quality.execution import QualityGateExecution
@@ -22,7 +22,7 @@ from dpone_core.quality.receipt import QualityGateReceipt, QualityGateReceiptErr
 from dpone_core.quality.report import QualityGateReport
 from dpone_core.testing.builders import ORDERS, load_identity
 from dpone_core.testing.fakes import FixedClock, MemorySource
-from dpone_core.wiring.process import NoCancellation, SilentProgress
+from dpone_core.wiring.runtime import NoCancellation, SilentProgress
 from tests.spec.builders import flow
 from tests.spec.lifecycle.harness import Attempt
 
@@ -56,8 +56,8 @@ class Answers:
 
     answer: Answer
 
-    def load(self, payload: ExtractedPayload | None, execution: QualityGateExecution) -> PayloadLoad:
-        return PayloadLoad(result=LoadResult(inserted_rows=1), receipt=self.answer(execution))
+    def load(self, payload: ExtractedPayload | None, execution: QualityGateExecution) -> LoadedPayload:
+        return LoadedPayload(result=LoadResult(inserted_rows=1), receipt=self.answer(execution))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +78,15 @@ def context_of(directory: Path) -> LoadContext:
         request=LoadRequest(
             config=planned.config, plan=planned.plan, snapshot=planned.snapshot, token_values={}, hook_receipts=None
         ),
-        environment=LoadEnvironment(
+        runtime=Runtime(
             clock=FixedClock(), progress=SilentProgress(), cancellation=NoCancellation(), evidence=attempt.files
         ),
         sessions=LoadSessions(
             source=source.ports(), sink=attempt.warehouse.ports(), audit=None, cursor=None, lease=None
         ),
         identity=identity,
-        record=LoadRecord(identity=identity, plan=planned.plan, clock=FixedClock(), audit=None),
-        position=LoadPosition(),
+        step_log=StepLog(identity=identity, plan=planned.plan, clock=FixedClock(), audit=None),
+        commit_state=CommitState(),
         commit_shield=ExitStack(),
     )
 
@@ -117,4 +117,4 @@ def test_a_coordinator_that_hands_back_any_other_receipt_fails_the_load_before_e
     assert refused.value.code == f"DPONE_QUALITY_GATE_RECEIPT_{code}"
     with pytest.raises(QualityGateReceiptError):
         execution.evidence()
-    assert service.context.record.steps == []
+    assert service.context.step_log.steps == []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dpone_core.api import RunExecution
-from dpone_core.wiring.runs import RetryPolicy
+from dpone_core.use_cases.run import RetryPolicy
 from tests.spec.builders import Project, code_of, flow
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.wiring.project import shown_evidence
+from dpone_core.use_cases.project import shown_evidence
 from tests.spec.builders import Project, flow
 
 

@@ -19,15 +19,15 @@ from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.evidence.throughput import run_throughput, step_throughput
 from dpone_core.invocation import RunArguments, resolve_invocation
-from dpone_core.loading.context import LoadEnvironment
+from dpone_core.loading.context import Runtime
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.policy import QualityGatePolicy, quality_section
 from dpone_core.quality.runner import QualityGateRunner
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
-from dpone_core.wiring.runs import RetryPolicy, RunOutcome, run_process
+from dpone_core.use_cases.run import RetryPolicy, RunOutcome, run_process
+from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from tests.spec.builders import Project, append_flow, flow, outcome_of
 
 GATE = {"id": "source_target_rows", "type": "row_count_reconciliation"}
@@ -196,10 +196,8 @@ def run_with(project: Project, files: RefusingFiles) -> RunOutcome:
     invocation = resolve_invocation(options.arguments, project.environment, "unused")
     manifest = load_manifest(project.root / "m.yaml", project_root=project.root)
     (prepared,) = api.prepare_run(manifest, options, invocation, project.environment, Redactor())
-    environment = LoadEnvironment(
-        clock=SystemClock(), progress=SilentProgress(), cancellation=NoCancellation(), evidence=files
-    )
-    return run_process(prepared, invocation, environment, RetryPolicy(retry_attempts=2), Redactor(), None)
+    runtime = Runtime(clock=SystemClock(), progress=SilentProgress(), cancellation=NoCancellation(), evidence=files)
+    return run_process(prepared, invocation, runtime, RetryPolicy(retry_attempts=2), Redactor(), None)
 
 
 def test_run_json_is_written_last(project: Project) -> None:

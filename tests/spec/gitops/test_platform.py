@@ -14,8 +14,8 @@ import pytest
 from dpone_core.contracts.pack import render_pack
 from dpone_core.contracts.run_spec import RunSpec, parse_run_spec, render_run_spec
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.wiring.bundles import pack_manifest
-from dpone_core.wiring.compiling import compile_manifest
+from dpone_core.use_cases.bundles import pack_manifest
+from dpone_core.use_cases.run_spec import compile_manifest
 from tests.spec.builders import Project, flow, hook, hooks
 
 IMAGE = "registry.example/dpone@sha256:" + "0" * 64

@@ -26,7 +26,7 @@ from dpone_core.model.vocabulary import HookKind, HookPhase, RetryClassification
 from dpone_core.ports.hooks import HookActionError, HookActions
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.testing.fakes import FixedClock
-from dpone_core.wiring.runs import RetryPolicy
+from dpone_core.use_cases.run import RetryPolicy
 from tests.spec.builders import Finished, Project, code_of, flow, hook, hooks, outcome_of
 from tests.spec.hooks.test_notifications import step_details
 

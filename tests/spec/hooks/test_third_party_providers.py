@@ -16,7 +16,7 @@ import pytest
 from dpone_core.model.hook import HookDefinition, HookTraits, ScalarKind
 from dpone_core.model.vocabulary import HookKind, HookPhase
 from dpone_core.ports.hooks import HookResult, kept_results
-from dpone_core.wiring.checking import check
+from dpone_core.use_cases.check import check
 from tests.spec.builders import Finished, Project, code_of, flow, hooks, outcome_of
 from tests.spec.hooks.test_notifications import step_details
 

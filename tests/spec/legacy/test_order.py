@@ -28,7 +28,7 @@ from dpone_core.ports.metrics import MetricRequest
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import MemoryLegacy, legacy_ports
-from dpone_core.wiring.planned import SideUnavailableError
+from dpone_core.use_cases.planned import SideUnavailableError
 from tests.spec.builders import append_flow, hook, hooks
 from tests.spec.lifecycle.harness import ActingJournal, Attempt
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dpone_core.connectors.files.target_directory import TargetDirectory
+from dpone_core.connectors.files.sink.target_directory import TargetDirectory
 from dpone_core.model.load_config import TableName
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
 

@@ -15,7 +15,7 @@ import yaml
 from dpone_core.errors import ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail
 from dpone_core.loading.attempt import AttemptResult, run_attempt
-from dpone_core.loading.context import LoadEnvironment, LoadRequest, LoadSessions
+from dpone_core.loading.context import LoadRequest, LoadSessions, Runtime
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig, TableName
@@ -27,8 +27,8 @@ from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 from dpone_core.testing.builders import ORDERS, load_identity, orders
 from dpone_core.testing.fakes import FixedClock, Journal, MemoryControlTables, MemorySource, MemoryWarehouse
-from dpone_core.wiring.planned import PlannedProcess, plan_process
-from dpone_core.wiring.process import NoCancellation, SilentProgress
+from dpone_core.use_cases.planned import PlannedProcess, plan_process
+from dpone_core.wiring.runtime import NoCancellation, SilentProgress
 
 TARGET = TableName(schema="raw", name="orders")
 LOAD_ID = "01KB6Q4X7D8M1T9N3VZ5C2R0AE"
@@ -138,9 +138,7 @@ class Attempt:
             LoadRequest(
                 config=config, plan=planned.plan, snapshot=planned.snapshot, token_values={}, hook_receipts=None
             ),
-            LoadEnvironment(
-                clock=FixedClock(), progress=SilentProgress(), cancellation=self.cancellation, evidence=self.files
-            ),
+            Runtime(clock=FixedClock(), progress=SilentProgress(), cancellation=self.cancellation, evidence=self.files),
             self.identity,
             lambda identity: self._sessions(config, planned),
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dpone_core.loading.position import LoadPosition
+from dpone_core.loading.commit_state import CommitState
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 
 
 def test_a_committed_position_is_post_commit_whatever_came_before() -> None:
-    position = LoadPosition()
-    position.refused()
-    position.committed(LoadResult(inserted_rows=1))
-    assert (position.boundary, position.target_state) == (Boundary.POST_COMMIT, TargetState.MUTATION_RETURNED_SUCCESS)
-    assert position.retry is RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
+    commit_state = CommitState()
+    commit_state.refused()
+    commit_state.committed(LoadResult(inserted_rows=1))
+    assert (commit_state.boundary, commit_state.target_state) == (
+        Boundary.POST_COMMIT,
+        TargetState.MUTATION_RETURNED_SUCCESS,
+    )
+    assert commit_state.retry is RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION

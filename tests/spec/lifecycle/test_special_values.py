@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpone_core.loading.native_readers import RangeWork
+from dpone_core.loading.native.workers import RangeWork
 from dpone_core.loading.pump import Pump, UncountedValuesError
 from dpone_core.model.special_values import (
     ConvertedValues,
@@ -20,7 +20,7 @@ from dpone_core.model.special_values import (
 )
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.testing.fakes import Journal, MemoryStream
-from dpone_core.wiring.process import SilentProgress
+from dpone_core.wiring.runtime import SilentProgress
 
 DAY = Column(name="day", type=ColumnType(kind=ColumnKind.DATE))
 PAYLOAD = TableSchema(columns=(DAY,))

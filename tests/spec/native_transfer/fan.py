@@ -10,7 +10,7 @@ import psycopg
 
 from dpone_core.api import RunExecution, RunOptions, TransferOptions, execute_run, load_partition, plan_transfer
 from dpone_core.invocation import RunArguments
-from dpone_core.wiring.fan_out import TransferExecution
+from dpone_core.use_cases.fan_out import TransferExecution
 from tests.spec.builders import Project, flow
 
 RUN = "scheduled__2026-11-29"

@@ -11,8 +11,8 @@ from pathlib import Path
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
-from dpone_core.loading.context import LoadEnvironment, LoadSessions
-from dpone_core.loading.native_fan_out import RangeItem
+from dpone_core.loading.context import LoadSessions, Runtime
+from dpone_core.loading.native.fan_out import RangeItem
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.partition import KeyBounds, KeyRange, PartitionCheckpoint
@@ -24,12 +24,12 @@ from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.sink import StagedHandle, StageRequest
 from dpone_core.ports.source import BatchStream, ExtractRequest
 from dpone_core.state.evidence_files import LocalEvidenceFiles
+from dpone_core.use_cases.fan_out import FanOutProcess, TransferExecution
+from dpone_core.use_cases.planned import plan_process
+from dpone_core.use_cases.preparation import PreparedProcess, prepare_process
+from dpone_core.use_cases.run import fresh_identity, session_opener
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.fan_out import FanOutProcess, TransferExecution
-from dpone_core.wiring.planned import plan_process
-from dpone_core.wiring.preparation import PreparedProcess, prepare_process
-from dpone_core.wiring.process import NoCancellation, SilentProgress, SystemClock
-from dpone_core.wiring.runs import fresh_identity, session_opener
+from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from tests.spec.native_transfer.builders import transferred
 from tests.spec.native_transfer.fan import RUN, Fan
 
@@ -161,7 +161,7 @@ def statuses(fan: Fan) -> list[str]:
     return [record.status.value for record in stored(fan)]
 
 
-def _parts(fan: Fan) -> tuple[PreparedProcess, RunInvocation, LoadEnvironment]:
+def _parts(fan: Fan) -> tuple[PreparedProcess, RunInvocation, Runtime]:
     root = fan.project.root
     variables = {**fan.project.environment}
     manifest = load_manifest(root / "m.yaml", project_root=root)
@@ -174,7 +174,7 @@ def _parts(fan: Fan) -> tuple[PreparedProcess, RunInvocation, LoadEnvironment]:
     return (
         prepare_process(plan_process(config), resolver, {}, invocation, evidence),
         invocation,
-        LoadEnvironment(
+        Runtime(
             clock=SystemClock(),
             progress=SilentProgress(),
             cancellation=NoCancellation(),

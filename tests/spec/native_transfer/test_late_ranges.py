@@ -25,8 +25,8 @@ from dpone_core.native_transfer.ledger import TransferLedger
 from dpone_core.native_transfer.report import report_path
 from dpone_core.ports.control import ControlRow, ControlTable
 from dpone_core.testing.fakes import FixedClock, MemoryControlTables, MemoryWarehouse
-from dpone_core.wiring.fan_out import TransferExecution
-from dpone_core.wiring.process import SilentProgress
+from dpone_core.use_cases.fan_out import TransferExecution
+from dpone_core.wiring.runtime import SilentProgress
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of, outcome_of
 from tests.spec.native_transfer.builders import (

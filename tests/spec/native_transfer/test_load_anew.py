@@ -12,8 +12,8 @@ import pytest
 
 from dpone_core.api import OperatorOptions, operation_of
 from dpone_core.native_transfer.reconcile import Found
-from dpone_core.wiring.operations import Operation, clean_up
-from dpone_core.wiring.transfers import reconcile_transfer
+from dpone_core.use_cases.operations import Operation, clean_up
+from dpone_core.use_cases.transfer import reconcile_transfer
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of
 from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dpone_core.api import RunExecution, plan
-from dpone_core.wiring.runs import RetryPolicy
+from dpone_core.use_cases.run import RetryPolicy
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
 
 STAGING = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '\\_\\_dpone\\_\\_stg%' ESCAPE '\\'"

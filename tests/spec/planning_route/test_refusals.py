@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.connectors.duckdb.descriptor import DESCRIPTOR as DUCKDB
-from dpone_core.connectors.files.descriptor import DESCRIPTOR as FILES
-from dpone_core.connectors.sqlite.descriptor import DESCRIPTOR as SQLITE
+from dpone_core.declared.duckdb import DESCRIPTOR as DUCKDB
+from dpone_core.declared.files import DESCRIPTOR as FILES
+from dpone_core.declared.sqlite import DESCRIPTOR as SQLITE
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.connector import ConnectorDescriptor

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpone_core.wiring.bundles import pack_manifest
+from dpone_core.use_cases.bundles import pack_manifest
 from tests.spec.builders import Project, flow, hook, hooks
 
 WHOLE = flow(

@@ -1,0 +1,91 @@
+"""A critical section between processes that share a ClickHouse server, which has no row locks and no transactions.
+
+Whoever wants to enter creates a table of a hashed name with a token of its own, then looks who else has one. Alone, it
+is inside; otherwise it takes its claim back and tries again. Of two that enter at once the later one sees the earlier
+claim, so never both are inside; both may step back, which chance resolves. A claim older than the expiry is a dead
+process's: it is not counted, and dropped by its own name, which nobody else ever had. Not a fence: a process that
+sleeps inside for longer than the expiry wakes up beside its successor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from uuid import uuid4
+
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+
+EXPIRY_SECONDS: Final = 60
+WAIT_SECONDS: Final = 75
+"""Longer than the expiry: a claim that a dead process left behind is survived, not reported."""
+_PAUSE_SECONDS: Final = (0.02, 0.2)
+
+
+class ServerMutex:
+    """Sections of one server; times are the server's."""
+
+    def __init__(
+        self, session: Session, *, expiry_seconds: float = EXPIRY_SECONDS, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        self._session = session
+        self._expiry_seconds = expiry_seconds
+        self._wait_seconds = wait_seconds
+
+    @contextmanager
+    def held(self, schema: str, subject: str) -> Iterator[None]:
+        """Enters the section of `subject`. Raises ConnectorError `control_table_busy` when the wait is over."""
+        prefix = f"__dpone__mutex_{hashlib.sha256(subject.encode()).hexdigest()[:32]}_"
+        claim = TableName(schema=schema, name=prefix + uuid4().hex[:16])
+        deadline = time.monotonic() + self._wait_seconds
+        while not self._entered(claim, prefix):
+            if time.monotonic() >= deadline:
+                raise ConnectorError(
+                    f"another process has been changing a control row for {self._wait_seconds:g} s",
+                    code="control_table_busy",
+                    fix="run again; nothing was changed",
+                )
+            time.sleep(random.uniform(*_PAUSE_SECONDS))
+        try:
+            yield
+        finally:
+            self._drop(claim)
+
+    def _entered(self, claim: TableName, prefix: str) -> bool:
+        if any(age < self._expiry_seconds for age in self._claims(claim, prefix).values()):
+            return False
+        entered = False
+        try:
+            self._session.command(
+                f"CREATE TABLE {qualified(claim)} (taken UInt8) ENGINE = Null",
+                code="control_table_refused",
+                message="ClickHouse refused to create a table of the control schema",
+            )
+            claims = self._claims(claim, prefix)
+            fresh = {name for name, age in claims.items() if age < self._expiry_seconds}
+            entered = fresh == {claim.name}
+        finally:
+            if not entered:
+                self._drop(claim)
+        for name in claims.keys() - fresh:
+            self._drop(TableName(schema=claim.schema, name=name))
+        return entered
+
+    def _claims(self, claim: TableName, prefix: str) -> dict[str, int]:
+        """Names and ages in seconds."""
+        rows = self._session.rows(
+            "SELECT name, dateDiff('second', metadata_modification_time, now()) FROM system.tables"
+            " WHERE database = {database:String} AND startsWith(name, {prefix:String})",
+            {"database": claim.schema or "", "prefix": prefix},
+        )
+        return {str(name): int(age) for name, age in rows}
+
+    def _drop(self, claim: TableName) -> None:
+        """A claim that cannot be dropped expires; what was done inside is done."""
+        self._session.attempt(Ddl(None).drop(claim))

@@ -1,0 +1,54 @@
+"""What became of an append whose process died on ClickHouse.
+
+RENAME and EXCHANGE carry the load marker with them. MOVE PARTITION leaves none, but it empties staging, which stands
+until cleanup, under its own name or behind the fence of a lost answer. Without staging nothing proves a move.
+"""
+
+from __future__ import annotations
+
+from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, facts_of, partitions_of
+from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.model.artifacts import SCRATCH, STAGING, load_marker, marker_in
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.sink import StageRequest
+
+
+class ClickHousePublications:
+    """PublicationPort over one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def rows(self, target: TableName) -> int | None:
+        table = self._session.resolve(target)
+        return 0 if facts_of(self._session, table) is None else count_of(self._session, table)
+
+    def mark(self, target: TableName) -> str | None:
+        facts = facts_of(self._session, self._session.resolve(target))
+        return None if facts is None else marker_in(facts.comment)
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        found = self.mark(request.target)
+        if found is None:
+            return False
+        if found == load_marker(request.identity):
+            return True
+        partitions = self._staged_partitions(request)
+        if partitions is None:
+            return None
+        if not partitions:
+            return True if self._was_handed_over(request) else None
+        return False if len(partitions) == 1 or found == mark else None
+
+    def _was_handed_over(self, request: StageRequest) -> bool:
+        """A publication marks staging first: without its mark it is empty because nothing came yet."""
+        found = (facts_of(self._session, artifact_of(self._session, request, role)) for role in (STAGING, SCRATCH))
+        return any(facts is not None and load_marker(request.identity) in facts.comment for facts in found)
+
+    def _staged_partitions(self, request: StageRequest) -> tuple[str, ...] | None:
+        """Partitions still in this load's staging; None when staging is gone."""
+        for role in (STAGING, SCRATCH):
+            table = artifact_of(self._session, request, role)
+            if facts_of(self._session, table) is not None:
+                return partitions_of(self._session, table)
+        return None

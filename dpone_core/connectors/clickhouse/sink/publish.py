@@ -1,0 +1,223 @@
+"""THE commit boundary on ClickHouse: one atomic statement per load, and what to believe when its answer is lost.
+
+Before it, staging is made indistinguishable from a target: DEFAULTs and the deduplication window go, the load marker
+comes in as the table's comment. full_refresh exchanges (or renames, when there is no target: readers see no table,
+then all of it). A load whose rows lie in one partition moves it (append) or replaces it (partition_replace); all others
+exchange a shadow. EXCHANGE is its own inverse, so the marker is looked at before and never after repeating it. A lost
+answer is settled behind a fence: the source of the statement is renamed away, so that a statement still under way can
+no longer succeed. A replaced partition carries no marker: it is compared with staging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors._sql.text import literal_backslash
+from dpone_core.connectors.clickhouse.catalog import (
+    TableFacts,
+    artifact_of,
+    count_of,
+    defaulted_columns_of,
+    facts_of,
+    partitions_of,
+)
+from dpone_core.connectors.clickhouse.ddl import WINDOW_SETTING, Ddl, qualified
+from dpone_core.connectors.clickhouse.session import Session, answer_is_lost
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.model.artifacts import SCRATCH, comment_with_marker, load_marker
+from dpone_core.model.load_config import TableName
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import FinalizeResult, StagedHandle
+
+from .lineage import lineage_names
+from .shadow import UNTOUCHED, Content, Shadow
+
+
+def publish(session: Session, handle: StagedHandle, target: TableName, shadow: TableName) -> FinalizeResult:
+    """Publishes once; called again for a load that is already published it changes nothing."""
+    return _Publication(session, handle, target, shadow).run()
+
+
+class _Publication:
+    def __init__(self, session: Session, handle: StagedHandle, target: TableName, shadow: TableName) -> None:
+        self._session = session
+        self._handle = handle
+        self._staged = handle.table
+        self._target = target
+        self._shadow = Shadow(session, handle, target, shadow)
+        self._ddl = Ddl(handle.request.physical_design.cluster)
+        self._marker = load_marker(handle.request.identity)
+        self._was_prepared = False
+
+    def run(self) -> FinalizeResult:
+        facts = facts_of(self._session, self._target)
+        if facts is not None and self._marker in facts.comment:
+            return self._published_before()
+        staged = facts_of(self._session, self._staged)
+        self._was_prepared = staged is not None and self._marker in staged.comment
+        self._prepare(facts)
+        staged_rows = self._handle.staged_rows
+        if facts is None:
+            self._commit(self._ddl.rename(self._staged, self._target), self._staged, self._is_marked)
+            return self._result("rename_table", expected=staged_rows)
+        match self._handle.request.strategy:
+            case StrategyMode.FULL_REFRESH:
+                self._commit(self._ddl.exchange(self._staged, self._target), self._staged, self._is_marked)
+                return self._result("exchange_tables", expected=staged_rows)
+            case StrategyMode.INCREMENTAL_APPEND:
+                return self._append(facts)
+            case StrategyMode.INCREMENTAL_MERGE:
+                return self._merge(facts)
+            case StrategyMode.PARTITION_REPLACE:
+                return self._replace(facts)
+
+    def _append(self, facts: TableFacts) -> FinalizeResult:
+        partitions = partitions_of(self._session, self._staged)
+        if not partitions:
+            if self._handle.staged_rows > 0 and self._was_prepared and self._staging_is_empty():
+                return self._published_before()
+            self._refuse_unseen_rows()
+            return self._result("nothing_to_append")
+        if len(partitions) == 1:
+            before = count_of(self._session, self._target)
+            move = self._ddl.move_partition(self._staged, self._target, partitions[0])
+            self._commit(move, self._staged, self._staging_is_empty)
+            return self._result("move_partition", expected=before + self._handle.staged_rows)
+        return self._exchange_shadow(facts, self._shadow.append())
+
+    def _merge(self, facts: TableFacts) -> FinalizeResult:
+        if not self._handle.staged_rows:
+            return self._result("nothing_to_merge")
+        return self._exchange_shadow(facts, self._shadow.merge())
+
+    def _replace(self, facts: TableFacts) -> FinalizeResult:
+        if not facts.partition_key:
+            raise ConnectorError("the target has no partitions", code="physical_design_mismatch")
+        partitions = partitions_of(self._session, self._staged)
+        if not partitions:
+            self._refuse_unseen_rows()
+            return self._result("nothing_to_replace")
+        if len(partitions) > 1:
+            return self._exchange_shadow(facts, self._shadow.replace(partitions))
+        (partition,) = partitions
+        expected = self._shadow.rows_outside(partitions) + self._handle.staged_rows
+        statement = self._ddl.replace_partition(self._target, self._staged, partition)
+        self._commit(statement, self._staged, lambda: self._holds_staged(partition))
+        return self._result("replace_partition", expected=expected)
+
+    def _refuse_unseen_rows(self) -> None:
+        """Rows that were counted in staging and are not found now: another node answers (C23)."""
+        if self._handle.staged_rows:
+            raise ConnectorError(
+                "the staged rows are not where they were counted; nothing was published",
+                code="finaliser_refused",
+                fix="let every request of a load reach one node, or make the tables replicated ones",
+            )
+
+    def _exchange_shadow(self, facts: TableFacts, content: Content) -> FinalizeResult:
+        self._shadow.seal(content, comment_with_marker(facts.comment, self._marker))
+        exchange = self._ddl.exchange(self._shadow.table, self._target)
+        self._commit(exchange, self._shadow.table, self._is_marked)
+        return self._result("exchange_shadow", expected=content.rows, updated=content.updated)
+
+    def _prepare(self, facts: TableFacts | None) -> None:
+        """Touches staging only, and may run twice."""
+        names = lineage_names(self._handle.request.lineage)
+        with_default = [name for name in defaulted_columns_of(self._session, self._staged) if name in names]
+        if with_default:
+            self._run(self._ddl.remove_defaults(self._staged, with_default))
+        if WINDOW_SETTING not in (facts.definition if facts else ""):
+            self._run(self._ddl.reset_window(self._staged))
+        comment = comment_with_marker(facts.comment if facts else "", self._marker)
+        self._run(self._ddl.set_comment(self._staged, comment))
+
+    def _run(self, *statements: str) -> None:
+        for statement in statements:
+            self._session.command(statement, code="finaliser_refused", message=UNTOUCHED)
+
+    def _commit(self, statement: str, published_from: TableName, is_published: Callable[[], bool]) -> None:
+        if published_from == self._staged:
+            self._require_staged_rows()
+        error = self._session.attempt(statement)
+        if error is None:
+            return
+        if not answer_is_lost(error):
+            raise foreign_error(error, UNTOUCHED, "finaliser_refused") from error
+        try:
+            published = is_published() or self._published_behind_fence(published_from, is_published)
+        except ConnectorError:
+            raise CommitOutcomeUnknownError(
+                "the answer to the publishing statement is lost and the target cannot be asked"
+            ) from error
+        if not published:
+            raise ConnectorError(
+                "the connection was lost while publishing; the target is as it was", code="finaliser_refused"
+            ) from error
+
+    def _require_staged_rows(self) -> None:
+        """Counted again right before: a range may have been staged anew by a process that was given up."""
+        found = count_of(self._session, self._staged)
+        if found != self._handle.staged_rows:
+            raise ConnectorError(
+                f"{self._handle.staged_rows} rows were staged and staging holds {found}; the target is as it was",
+                code="finaliser_refused",
+                fix="run again; let no other process write into the staging of this load",
+            )
+
+    def _published_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
+        """Renames the source of the statement away, so that it cannot succeed any more, and looks again."""
+        if facts_of(self._session, published_from) is not None:
+            aside = artifact_of(self._session, self._handle.request, SCRATCH)
+            self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
+            if published_from == self._staged:
+                self._staged = aside
+        return is_published()
+
+    def _is_marked(self) -> bool:
+        facts = facts_of(self._session, self._target)
+        return facts is not None and self._marker in facts.comment
+
+    def _staging_is_empty(self) -> bool:
+        return count_of(self._session, self._staged) == 0
+
+    def _holds_staged(self, partition: str) -> bool:
+        """Whether target and staging have equal rows in this partition."""
+        found = [
+            self._session.rows(
+                f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualified(table)}"
+                f" WHERE _partition_id = {literal_backslash(partition)}"
+            )
+            for table in (self._target, self._staged)
+        ]
+        return found[0] == found[1]
+
+    def _published_before(self) -> FinalizeResult:
+        """By an earlier call: a failure of this one says nothing against it."""
+        try:
+            return self._result("already_published", updated=self._updated_before())
+        except ConnectorError as error:
+            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
+
+    def _updated_before(self) -> int:
+        """After a merge the shadow holds the target as it was, until cleanup; without a shadow there was no target."""
+        merged = self._handle.request.strategy is StrategyMode.INCREMENTAL_MERGE
+        if not merged or facts_of(self._session, self._shadow.table) is None:
+            return 0
+        updated, _ = self._shadow.matches(self._shadow.table)
+        return updated
+
+    def _result(self, finaliser: str, *, expected: int | None = None, updated: int = 0) -> FinalizeResult:
+        """The target is published here: a count that fails now must not look like a failed publication."""
+        try:
+            total = count_of(self._session, self._target)
+        except ConnectorError:
+            if expected is None:
+                raise
+            total = expected
+        return FinalizeResult(
+            finaliser=finaliser,
+            inserted_rows=self._handle.staged_rows - updated,
+            updated_rows=updated,
+            total_rows=total,
+        )

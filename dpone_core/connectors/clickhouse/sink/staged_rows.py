@@ -1,0 +1,96 @@
+"""Staged rows of ClickHouse as Arrow, in pages of one part each: the embedded engine cannot stream Arrow.
+
+Parts are immutable and merges are stopped meanwhile, so every row is read once; if a part vanished nevertheless the
+count falls short and nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
+from dpone_core.connectors._arrow.types import arrow_schema
+from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
+from dpone_core.connectors.clickhouse.catalog import schema_of
+from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
+from dpone_core.ports.sink import StagedHandle
+
+PAGE_ROWS: Final = MAX_BATCH_ROWS
+_UNREADABLE: Final = "staged_rows_unreadable"
+
+
+class ClickHouseStagedRows:
+    """StagedRowsPort; at most PAGE_ROWS rows are in memory."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def arrow_schema(self, payload: TableSchema) -> pa.Schema:
+        return arrow_schema(payload)
+
+    def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
+        schema, table = handle.payload_schema, qualified(handle.table)
+        cast = StrictCast(schema, code=_UNREADABLE)
+        stored = schema_of(self._session, handle.table) or TableSchema(columns=())
+        selected = ", ".join(_selected(column, stored) for column in schema.columns)
+        rows = 0
+        stopped = self._session.attempt(f"SYSTEM STOP MERGES {table}") is None
+        try:
+            for part, part_rows in self._parts(handle.table):
+                for start in range(0, part_rows, PAGE_ROWS):
+                    page = self._session.arrow(
+                        f"SELECT {selected} FROM {table} AS staged WHERE _part = {literal_backslash(part)}"
+                        f" AND _part_offset >= {start} AND _part_offset < {start + PAGE_ROWS}",
+                        code=_UNREADABLE,
+                        message="ClickHouse did not give staged rows back",
+                    )
+                    rows += page.num_rows
+                    for batch in bounded(page.to_batches()):
+                        yield cast(_plain(batch, schema))
+        finally:
+            if stopped:
+                self._start_merges(table)
+        if rows != handle.staged_rows:
+            raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
+
+    def _start_merges(self, table: str) -> None:
+        """Staging becomes the target: it must not be published with its merges stopped without anybody knowing."""
+        self._session.command(
+            f"SYSTEM START MERGES {table}", code=_UNREADABLE, message="merges of staging could not be started again"
+        )
+
+    def _parts(self, table: TableName) -> list[tuple[str, int]]:
+        rows = self._session.rows(
+            "SELECT name, rows FROM system.parts WHERE database = {database:String} AND table = {name:String}"
+            " AND active AND rows > 0 ORDER BY name",
+            {"database": table.schema or "", "name": table.name},
+        )
+        return [(str(name), int(count)) for name, count in rows]
+
+
+def _selected(column: Column, stored: TableSchema) -> str:
+    """Arrow output writes DateTime as a bare integer."""
+    quoted = quote_backtick(column.name)
+    held = stored.find(column.name)
+    if held is not None and held.type.native == "DateTime":
+        return f"toDateTime64(staged.{quoted}, 0, 'UTC') AS {quoted}"
+    return quoted
+
+
+def _plain(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Text leaves ClickHouse as bytes and wall clocks as instants in UTC, under which they are stored."""
+    columns = []
+    for column, values in zip(schema.columns, batch.columns, strict=True):
+        if column.type.kind is ColumnKind.STRING:
+            values = values.cast(pa.string())
+        elif column.type.kind is ColumnKind.TIMESTAMP:
+            values = values.cast(pa.timestamp(values.type.unit))
+        columns.append(values)
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.names))

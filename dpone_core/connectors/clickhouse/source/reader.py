@@ -1,0 +1,202 @@
+"""Reading ClickHouse as Arrow, embedded or served: one streaming result, cast exactly, never a short success."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from dpone_core.connectors._arrow.cast import StrictCast, bounded
+from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, only_statement, windowed
+from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
+from dpone_core.connectors._sql.text import quote_backtick
+from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.session import Session, engine_code
+from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.sql import bind_tokens
+from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
+from dpone_core.ports.source import ExtractRequest
+
+from .blocks import OpenBlocks
+from .types import (
+    CURSOR_KINDS,
+    bound_expression,
+    iso_text,
+    maximum_expression,
+    misfit_condition,
+    reading_expression,
+    source_column,
+)
+
+_ENGINE: Final = "ClickHouse"
+_LOG: Final = logging.getLogger("dpone")
+_OUT_OF_RANGE: Final = "source_value_out_of_range"
+
+
+class ClickHouseSource:
+    """SourcePort over one session; `blocks` streams results beside it."""
+
+    def __init__(self, session: Session, blocks: OpenBlocks) -> None:
+        self._session = session
+        self.blocks = blocks
+
+    def describe(self, request: ExtractRequest) -> TableSchema:
+        if request.table is None:
+            base = self.relation(request)
+            rows = self.rows(f"DESCRIBE TABLE {base.text}", base.parameters)
+            described = [(str(row[0]), str(row[1]), "") for row in rows]
+        else:
+            table = self._session.resolve(request.table)
+            rows = self.rows(_COLUMNS, {"database": table.schema or "", "name": table.name})
+            described = [(str(name), str(text), str(comment)) for name, text, comment in rows]
+        if not described:
+            raise ConnectorError("the source table does not exist", code="source_object_not_found")
+        return TableSchema(columns=tuple(source_column(*row) for row in described))
+
+    def open_stream(self, request: ExtractRequest, schema: TableSchema) -> ClickHouseStream:
+        check_columns(schema)
+        if request.table is not None:
+            self._tell_of_versions(self._session.resolve(request.table))
+        table = None if request.window is not None or request.table is None else self._session.resolve(request.table)
+        return ClickHouseStream(self, self.selection(request, schema), schema, whole_table=table)
+
+    def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
+        schema = self.describe(request)
+        cursor = _cursor_column(schema, column)
+        chosen = self.selection(request, schema)
+        value = self.rows(f"SELECT {maximum_expression(cursor)} {chosen.text}", chosen.parameters)[0][0]
+        return None if value is None else iso_text(cursor, str(value))
+
+    def rows(self, sql: str, parameters: Mapping[str, str]) -> Sequence[Sequence[Any]]:
+        """All rows of a small query, read in one piece."""
+        try:
+            return self._session.rows(sql, parameters)
+        except ConnectorError as error:
+            raise _translated(error.__cause__ or error) from error.__cause__
+
+    def _tell_of_versions(self, table: TableName) -> None:
+        """Such a table holds several rows of a key until it merges them; they are read and counted as stored (C36)."""
+        rows = self.rows(_MERGING_ENGINE, {"database": table.schema or "", "name": table.name})
+        if rows:
+            _LOG.warning(
+                "clickhouse source: a %s is read without FINAL, every version of a row; a query can ask for FINAL",
+                rows[0][0],
+            )
+
+    def relation(self, request: ExtractRequest) -> NamedSelection:
+        """What stands after FROM: the table, or the query as a subquery with bound tokens."""
+        if request.table is not None:
+            return NamedSelection(text=qualified(self._session.resolve(request.table)))
+        if request.query is None:
+            raise ConnectorError("ClickHouse reads a table or a query", code="source_request_invalid")
+        bound = bind_tokens(request.query, request.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
+        parameters = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
+        return NamedSelection(text=f"(\n{only_statement(bound.text, backslash_escapes=True)}\n)", parameters=parameters)
+
+    def selection(self, request: ExtractRequest, schema: TableSchema) -> NamedSelection:
+        base = self.relation(request)
+        if request.window is None:
+            return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
+        column = _cursor_column(schema, request.window.column)
+        return windowed(
+            base, request.window, column, quoted=quote_backtick(column.name), bound=partial(bound_expression, column)
+        )
+
+
+class ClickHouseStream:
+    """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
+
+    def __init__(
+        self, source: ClickHouseSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: TableName | None
+    ) -> None:
+        self.schema = schema
+        self._whole_table = whole_table
+        self._source = source
+        self._chosen = chosen
+        self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
+        self._closed = False
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        names = list(self.schema.names)
+        values = ", ".join(
+            f"{reading_expression(column)} AS {quote_backtick(f'dpone_c{index}')}"
+            for index, column in enumerate(self.schema.columns)
+        )
+        sql = f"SELECT {values} {self._chosen.text}"
+        with closing(self._read(sql)) as read:
+            for batch in bounded(read):
+                if self._closed:
+                    return
+                columns = [_plain(c, v) for c, v in zip(self.schema.columns, batch.columns, strict=True)]
+                yield self._cast(pa.RecordBatch.from_arrays(columns, names=names))
+
+    def close(self) -> None:
+        self._closed = True
+
+    def expected_rows(self) -> int | None:
+        """Known of a whole table whose engine keeps its count."""
+        table = self._whole_table
+        if table is None:
+            return None
+        rows = self._source.rows(_TOTAL_ROWS, {"database": table.schema or "", "name": table.name})
+        return int(rows[0][0]) if rows and rows[0][0] is not None else None
+
+    def _read(self, sql: str) -> Generator[pa.RecordBatch]:
+        """Driver errors of every kind, seen in the middle of a result too, leave as one ConnectorError."""
+        try:
+            yield from self._source.blocks(sql, self._chosen.parameters)
+        except GeneratorExit:
+            raise
+        except Exception as error:  # the drivers raise their own hierarchies, Arrow's, urllib3's and IndexError
+            raise self._misfit_error() or _translated(error) from error
+
+    def _misfit_error(self) -> ConnectorError | None:
+        checked = [(column, condition) for column in self.schema.columns if (condition := misfit_condition(column))]
+        if not checked:
+            return None
+        checks = ", ".join(f"countIf({condition})" for _, condition in checked)
+        with suppress(ETLExecutionError):  # the read has failed already; this only tries to say where
+            row = self._source.rows(f"SELECT {checks} {self._chosen.text}", self._chosen.parameters)[0]
+            for (column, _), broken in zip(checked, row, strict=True):
+                if broken:
+                    return ConnectorError(
+                        f"column {column.name!r}: a value of {column.type.native} does not fit {column.type}",
+                        code=_OUT_OF_RANGE,
+                    )
+        return None
+
+
+def _cursor_column(schema: TableSchema, name: str) -> Column:
+    column = cursor_column(schema, name, CURSOR_KINDS, _ENGINE)
+    if column.type.kind is ColumnKind.STRING and column.type.native != "String":
+        raise ConnectorError(f"{column.type.native} cannot be a cursor on ClickHouse", code="source_column_unsupported")
+    return column
+
+
+def _plain(column: Column, values: pa.Array) -> pa.Array:
+    """Wall clocks leave as instants in UTC, under which they are stored."""
+    if column.type.kind is ColumnKind.TIMESTAMP:
+        return values.cast(pa.timestamp(values.type.unit))
+    return values
+
+
+def _translated(error: BaseException) -> ETLExecutionError:
+    if engine_code(error) is None:
+        return foreign_error(error, "the source stopped before its answer was whole", "source_unreachable")
+    return foreign_error(error, "ClickHouse refused the query of the source", "source_query_refused")
+
+
+_TOTAL_ROWS: Final = "SELECT total_rows FROM system.tables WHERE database = {database:String} AND name = {name:String}"
+_MERGING_ENGINE: Final = (
+    "SELECT engine FROM system.tables WHERE database = {database:String} AND name = {name:String}"
+    " AND match(engine, '[a-z]MergeTree$') AND engine NOT IN ('ReplicatedMergeTree', 'SharedMergeTree')"
+)
+_COLUMNS: Final = (
+    "SELECT name, type, comment FROM system.columns WHERE database = {database:String} AND table = {name:String}"
+    " AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position"
+)

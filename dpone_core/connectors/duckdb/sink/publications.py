@@ -1,0 +1,28 @@
+"""What became of an append whose process died: DuckDB writes the load marker in the transaction that publishes."""
+
+from __future__ import annotations
+
+from dpone_core.connectors._sql.publications import held_by_marker
+from dpone_core.connectors.duckdb.catalog import comment_of, count_of
+from dpone_core.connectors.duckdb.database import Database, resolve
+from dpone_core.model.artifacts import marker_in
+from dpone_core.model.load_config import TableName
+from dpone_core.ports.sink import StageRequest
+
+
+class DuckDbPublications:
+    """PublicationPort of one DuckDB file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def rows(self, target: TableName) -> int | None:
+        table = resolve(target)
+        return 0 if comment_of(self._database, table) is None else count_of(self._database, table)
+
+    def mark(self, target: TableName) -> str | None:
+        comment = comment_of(self._database, resolve(target))
+        return None if comment is None else marker_in(comment)
+
+    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
+        return held_by_marker(request, self.mark(request.target), mark)

@@ -1,0 +1,155 @@
+"""Run-scoped staging on DuckDB: filled by one streaming insert in one transaction, published in another."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, nullcontext
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
+from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.projection import observed_projection
+from dpone_core.connectors._sql.schema_rules import check_payload
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.duckdb.catalog import artifact_of, count_of, schema_of
+from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualified, resolve
+from dpone_core.connectors.duckdb.types import column_definition, stored_schema
+from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import STAGING
+from dpone_core.model.lineage import ROW_ID, lineage_schema
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import ColumnKind, TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
+
+from .lineage import constant_expression, lineage_expressions
+from .publish import publish
+
+_PAYLOAD: Final = "dpone_payload"
+
+
+class DuckDbStaging:
+    """StagedLoadPort of one DuckDB file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
+        with closing(batches) if isinstance(batches, Generator) else nullcontext():
+            check_payload(request)
+            staged = artifact_of(request, STAGING)
+            stored = self._stored(request)
+            rows = _PayloadRows(request.schema, stored, without_null_keys(request, batches))
+            with (
+                self._database.registered(_PAYLOAD, rows.reader()),
+                self._database.transaction(
+                    code="sink_statement_refused", message="DuckDB did not take the staged rows"
+                ) as cursor,
+            ):
+                for schema in dict.fromkeys((staged.schema, resolve(request.target).schema)):
+                    cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema or '')}")
+                self._fill(cursor, request, staged, stored, rows)
+                found = count_of(self._database, staged)
+                if found != rows.sent:
+                    raise ConnectorError(
+                        f"{rows.sent} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
+                    )
+                self._refuse_repeated_keys(request, staged)
+        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
+
+    def project_lineage(self, handle: StagedHandle) -> LineageProjection:
+        return observed_projection(
+            handle.request.lineage,
+            qualified(handle.table),
+            constant=constant_expression,
+            is_row_id=f"regexp_full_match({quote_ansi(ROW_ID)}, '[0-9a-f]{{64}}')",
+            first_row=lambda sql: self._database.rows(sql)[0],
+        )
+
+    def finalize(self, handle: StagedHandle) -> FinalizeResult:
+        return publish(self._database, handle)
+
+    def cleanup(self, handle: StagedHandle) -> None:
+        with self._database.transaction(
+            code="staged_cleanup_failed", message="a table of this load was not dropped"
+        ) as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {qualified(artifact_of(handle.request, STAGING))}")
+
+    def _stored(self, request: StageRequest) -> TableSchema:
+        """Payload columns as staging holds them: the target's types when rows are appended to it."""
+        existing = schema_of(self._database, resolve(request.target))
+        if existing is None or request.strategy is StrategyMode.FULL_REFRESH:
+            return stored_schema(request.schema)
+        columns = []
+        for name in request.schema.names:
+            column = existing.find(name)
+            if column is None:
+                raise ConnectorError(f"the target has no column {name!r}", code="physical_design_mismatch")
+            columns.append(column)
+        return TableSchema(columns=tuple(columns))
+
+    def _refuse_repeated_keys(self, request: StageRequest, staged: TableName) -> None:
+        if request.strategy is StrategyMode.INCREMENTAL_MERGE:
+            keys = ", ".join(map(quote_ansi, request.unique_key))
+            repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count(*) > 1"
+            with self._database.full_memory():
+                found = self._database.rows(f"SELECT count(*) FROM ({repeated})")[0][0]
+            refuse_repeated_keys(request, int(found))
+
+    def _fill(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        request: StageRequest,
+        staged: TableName,
+        stored: TableSchema,
+        rows: _PayloadRows,
+    ) -> None:
+        expressions = lineage_expressions(stored, request.lineage)
+        columns = (*stored.columns, *lineage_schema(expressions).columns)
+        definitions = ", ".join(column_definition(column) for column in columns)
+        cursor.execute(f"DROP TABLE IF EXISTS {qualified(staged)}")
+        cursor.execute(f"CREATE TABLE {qualified(staged)} ({definitions})")
+        selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
+        try:
+            execute_in_thread(cursor, f"INSERT INTO {qualified(staged)} SELECT {selected} FROM {_PAYLOAD}")
+        except (duckdb.ConstraintException, duckdb.ConversionException) as error:
+            raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
+        except duckdb.Error as error:
+            raise (rows.failure or error) from error
+
+
+class _PayloadRows:
+    """The batches as one Arrow reader for DuckDB; keeps the first error, which DuckDB would only show as text."""
+
+    def __init__(self, payload: TableSchema, stored: TableSchema, batches: Iterable[pa.RecordBatch]) -> None:
+        same_kind_only(payload, stored)
+        self._cast = StrictCast(stored, code="staged_value_refused")
+        self._batches = batches
+        self._uuids = tuple(i for i, column in enumerate(stored.columns) if column.type.kind is ColumnKind.UUID)
+        self.sent = 0
+        self.failure: BaseException | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        schema = self._cast.arrow_schema
+        for index in self._uuids:
+            field = schema.field(index)
+            schema = schema.set(index, pa.field(field.name, pa.uuid(), nullable=field.nullable))
+        return pa.RecordBatchReader.from_batches(schema, self._rows(schema))
+
+    def _rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in bounded(self._batches):
+                cast = self._cast(batch)
+                if self._uuids:
+                    columns = list(cast.columns)
+                    for index in self._uuids:
+                        columns[index] = pa.ExtensionArray.from_storage(pa.uuid(), columns[index])
+                    cast = pa.RecordBatch.from_arrays(columns, schema=schema)
+                self.sent += cast.num_rows
+                yield cast
+        except BaseException as error:
+            self.failure = error
+            raise

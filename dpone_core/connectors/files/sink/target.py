@@ -1,0 +1,78 @@
+"""The target of the files sink: what is there, what may be written into it, and what dead loads left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
+from dpone_core.connectors.files.storage import translated_errors
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import Leftover, StageRequest
+
+from .target_directory import FORMATS, TargetDirectory
+
+
+class FilesTarget:
+    """TargetPort of one base directory; preflight only looks."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    def describe_target(self, table: TableName) -> TableSchema | None:
+        known = self._directory(table).describe()
+        return None if known is None else known.schema
+
+    def preflight(self, request: StageRequest) -> None:
+        refuse_target(request, self._directory(request.target))
+
+    def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        require_nullable(schema)
+        self._directory(table).add_columns(schema)
+
+    def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
+        """Hidden directories of loads that neither published nor discarded what they wrote."""
+        with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+            names = self._directory(table).unpublished_names()
+        return tuple(Leftover(table=TableName(schema=table.schema, name=name), role="stg") for name in names)
+
+    def _directory(self, table: TableName) -> TargetDirectory:
+        return TargetDirectory(base=self._base, table=table)
+
+
+def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
+    """Refuses payloads and formats that cannot be written, and directories that are not ours or not whole."""
+    check_payload(request)
+    design = request.physical_design
+    if design.file_format not in FORMATS:
+        raise ConnectorError("the files sink writes parquet, csv or ndjson", code="physical_design_mismatch")
+    if design.order_by or design.partition_by is not None or design.cluster is not None:
+        raise ConnectorError("files have neither keys nor partitions nor a cluster", code="physical_design_mismatch")
+    with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+        foreign, parts, known = target.has_foreign_files(), target.parts(), target.describe()
+        nearest = next(path for path in (target.path, *target.path.parents) if path.exists())
+        writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    if foreign or (known is None and parts):
+        raise ConnectorError(
+            "the target directory holds files that dpone did not write",
+            code="target_not_managed",
+            fix="move them away, or choose another table name",
+        )
+    if not writable:
+        raise ConnectorError("the target directory cannot be written", code="sink_unreachable")
+    if known is None or request.strategy is StrategyMode.FULL_REFRESH:
+        return
+    if known.refreshing is not None:
+        raise ConnectorError(
+            "an earlier full refresh was interrupted; the target holds old and new rows",
+            code="target_refresh_incomplete",
+            fix="run a full_refresh, which replaces both",
+        )
+    if known.format != design.file_format:
+        raise ConnectorError(
+            f"the target holds {known.format} files and {design.file_format} is asked for",
+            code="physical_design_mismatch",
+        )

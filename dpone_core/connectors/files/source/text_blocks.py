@@ -1,0 +1,79 @@
+"""Text files in blocks of whole lines or records, decompressed by extension, with what finds a line again.
+
+Errors name file, line and column, never a value. A file is named by its position in path order, from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS
+from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors.files.part_files import READ_BLOCK_BYTES
+from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import Column
+
+from .listing import COMPRESSIONS, POSITION_HINT
+
+BLOCK_BYTES: Final = 4 * 1024 * 1024
+MAX_ROW_BYTES: Final = READ_BLOCK_BYTES
+OUT_OF_RANGE: Final = "source_value_out_of_range"
+_BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRows:
+    """Rows of one block; `line_of` says at which line of the file a row of the batch begins."""
+
+    batch: pa.RecordBatch
+    line_of: Callable[[int], int]
+
+    def slices(self) -> Iterator[TextRows]:
+        """The same rows, at most MAX_BATCH_ROWS at a time."""
+        for start in range(0, self.batch.num_rows, MAX_BATCH_ROWS):
+            yield TextRows(batch=self.batch.slice(start, MAX_BATCH_ROWS), line_of=partial(self._line_after, start))
+
+    def _line_after(self, start: int, row: int) -> int:
+        return self.line_of(start + row)
+
+
+@contextmanager
+def opened_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
+    """Sequential reads; a file that cannot be read, or whose compression ends early, is `source_unreachable`."""
+    try:
+        with pa.OSFile(str(path), "rb") as raw:
+            compression = COMPRESSIONS.get(path.suffix)
+            if compression is None:
+                yield raw
+                return
+            with pa.CompressedInputStream(raw, compression) as plain:
+                yield plain
+    except OSError as error:
+        raise foreign_error(error, f"file {file} of the source could not be read", "source_unreachable") from error
+
+
+def refuse_byte_order_mark(content: bytes, file: int) -> None:
+    if content.startswith(_BYTE_ORDER_MARKS):
+        raise malformed(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
+
+
+def malformed(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
+    """A file that is not what its format says, from the given line on."""
+    return ConnectorError(f"file {file} of the source, line {line}: {what}", code="source_file_malformed", fix=fix)
+
+
+def misfit(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
+    """A value that its column cannot hold."""
+    reason = what or f"a value does not fit {column.type}"
+    return ConnectorError(
+        f"file {file} of the source, line {line}, column {column.name!r}: {reason}",
+        code=OUT_OF_RANGE,
+        fix=POSITION_HINT,
+    )

@@ -1,0 +1,121 @@
+"""The target on SQL Server: its schema, what its finaliser assumes, and what dead loads left beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
+from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import STAGING
+from dpone_core.model.lineage import LINEAGE_TYPES
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import Column, TableSchema
+from dpone_core.ports.sink import Leftover, StageRequest
+
+from .catalog import artifact_of, attached, national, qualified, resolve, table_names, target_table
+from .database import Database
+from .layout import stored_columns
+from .lineage import UTF8_COLLATION
+from .types import StoredColumn, created, lineage_type, require_name, require_storable
+
+_ASSUMPTION: Final = "finaliser_assumption_failed"
+_MISMATCH: Final = "physical_design_mismatch"
+
+
+class MssqlTarget:
+    """TargetPort of one database; preflight only looks, transactions need no scratch objects."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe_target(self, table: TableName) -> TableSchema | None:
+        target = target_table(self._database.rows, resolve(table))
+        return None if target is None else target.schema
+
+    def preflight(self, request: StageRequest) -> None:
+        check_payload(request)
+        require_storable(request.schema)
+        table = resolve(request.target)
+        refuse_layout(
+            request,
+            "SQL Server",
+            fix="leave it out; rows that are copied into a partitioned table of yours find their partition",
+        )
+        self._require_rights(request, table)
+        if request.lineage.row_id_columns:
+            self._require_utf8()
+        target = target_table(self._database.rows, table)
+        if target is None:
+            return
+        if not target.is_table:
+            raise ConnectorError("the target is no table", code=_MISMATCH, fix="name the table behind it")
+        self._require(
+            f"HAS_PERMS_BY_NAME({national(qualified(table))}, 'OBJECT', 'ALTER')",
+            "the login may not alter the target, whose extended property holds the load marker",
+            f"grant ALTER on {qualified(table)} to it",
+        )
+        stored_columns(request, target, attached(self._database.rows, target))
+
+    def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        require_nullable(schema)
+        for column in schema.columns:
+            require_name(column.name)
+        if not schema.columns:
+            return
+        added = ", ".join(_added(column).definition for column in schema.columns)
+        self._database.execute(
+            f"ALTER TABLE {qualified(resolve(table))} ADD {added}",
+            code="schema_evolution_refused",
+            message="SQL Server refused to add a column",
+        )
+
+    def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
+        target = resolve(table)
+        schema = staging_schema or target.schema or ""
+        return artifacts_among(target, schema, table_names(self._database, schema))
+
+    def _require_rights(self, request: StageRequest, table: TableName) -> None:
+        """Of the login, on the schemas of target and staging, in a database that takes writes."""
+        if self._answer("CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60))") == "READ_ONLY":
+            raise ConnectorError("the database is read only", code=_ASSUMPTION, fix="load into the primary")
+        self._require(
+            "HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'CREATE TABLE')",
+            "the login may not create tables",
+            "grant CREATE TABLE to it",
+        )
+        for schema in dict.fromkeys((table.schema or "", artifact_of(request, STAGING).schema or "")):
+            if self._database.rows("SELECT 1 AS one FROM sys.schemas WHERE name = ?", (schema,)):
+                self._require(
+                    f"HAS_PERMS_BY_NAME({national(quoted_name(schema))}, 'SCHEMA', 'ALTER')",
+                    f"the login may not create tables in schema {schema!r}",
+                    f"grant ALTER on schema {quoted_name(schema)} to it",
+                )
+            else:
+                self._require(
+                    "HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'CREATE SCHEMA')",
+                    f"schema {schema!r} is absent and the login may not create it",
+                    "create it, or grant CREATE SCHEMA to the login",
+                )
+
+    def _require(self, expression: str, message: str, fix: str) -> None:
+        if self._answer(expression) != 1:
+            raise ConnectorError(message, code=_ASSUMPTION, fix=fix)
+
+    def _require_utf8(self) -> None:
+        if self._answer(f"CAST(COLLATIONPROPERTY('{UTF8_COLLATION}', 'CodePage') AS int)") is None:
+            raise ConnectorError(
+                "a row id needs the UTF-8 collations of SQL Server 2019",
+                code=_ASSUMPTION,
+                fix="choose a lineage preset without row_id",
+            )
+
+    def _answer(self, expression: str) -> object:
+        return self._database.rows(f"SELECT {expression} AS answer")[0][0]
+
+
+def _added(column: Column) -> StoredColumn:
+    if column.name in LINEAGE_TYPES:
+        return StoredColumn(column=column, declared=lineage_type(column.name))
+    return created(column)

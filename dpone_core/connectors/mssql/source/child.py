@@ -1,0 +1,98 @@
+"""The two readers, as they run in the child process: arrow-odbc in bulk, pyodbc for values without a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from dpone_core.connectors._arrow.coalesce import coalesced
+from dpone_core.errors import ConnectorError
+
+if TYPE_CHECKING:
+    import pyodbc
+
+TOO_LONG: Final = "source_value_out_of_range"
+_BUFFER_BYTES: Final = 64 << 20
+_BATCH_ROWS: Final = 65_535
+_FETCHED_ROWS: Final = 4_096
+_TRUNCATION: Final = "too large to be written"
+
+
+def read_by_arrow_odbc(
+    *, connection_string: str, sql: str, parameters: Sequence[str], max_text_size: int | None
+) -> pa.RecordBatchReader:
+    """ASCII arguments only: the driver manager reads others as Latin-1 and says nothing.
+
+    A value longer than its buffer is an error of the reader, never cut: ConnectorError `TOO_LONG`.
+    """
+    from arrow_odbc import TextEncoding, read_arrow_batches_from_odbc
+
+    reader = read_arrow_batches_from_odbc(
+        query=sql,
+        connection_string=connection_string,
+        parameters=list(parameters) or None,
+        batch_size=_BATCH_ROWS,
+        max_bytes_per_batch=_BUFFER_BYTES,
+        max_text_size=max_text_size,
+        max_binary_size=max_text_size,
+        payload_text_encoding=TextEncoding.UTF16,
+        falliable_allocations=True,
+    )
+    return pa.RecordBatchReader.from_batches(reader.schema, coalesced(_whole(iter(reader))))
+
+
+def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except Exception as error:
+            if _TRUNCATION in str(error):
+                raise ConnectorError("a value is longer than the reader's buffer", code=TOO_LONG) from error
+            raise
+        yield batch
+
+
+def read_by_pyodbc(
+    *, connection_string: str, sql: str, parameters: Sequence[str], types: Sequence[str]
+) -> pa.RecordBatchReader:
+    """`types` name the Arrow type of each column as it travels: `int`, `string`, `decimal:18,4` .."""
+    from dpone_core.connectors.mssql.session import connect, reading_error
+
+    try:
+        cursor = connect(connection_string).cursor()
+        cursor.execute(sql, *parameters)
+        while cursor.description is None and cursor.nextset():
+            pass
+    except Exception as error:
+        raise reading_error(error) from error
+    names = [str(column[0]) for column in cursor.description]
+    schema = pa.schema([pa.field(name, _arrow_type(kind)) for name, kind in zip(names, types, strict=True)])
+    return pa.RecordBatchReader.from_batches(schema, coalesced(_fetched(cursor, schema)))
+
+
+_ARROW: Final = {
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "binary": pa.large_binary(),
+    "string": pa.large_string(),
+}
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    name, _, digits = kind.partition(":")
+    if name == "decimal":
+        precision, scale = digits.split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return _ARROW[name]
+
+
+def _fetched(cursor: pyodbc.Cursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while rows := cursor.fetchmany(_FETCHED_ROWS):
+        columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,103 @@
+"""Filling staging: one ADBC transaction that creates the table, copies the rows and gives it its final form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import adbc_driver_postgresql.dbapi as adbc
+
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.database import Database
+from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
+from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.load_config import TableName
+
+from .payload import PayloadRows
+from .types import StoredColumn
+
+_USE_COPY: Final = "adbc.postgresql.use_copy"
+_VALUE_CLASSES: Final = ("22", "23")
+_SAVEPOINT: Final = "SAVEPOINT dpone_cast"
+
+
+class Copying:
+    """One open transaction on a connection of its own."""
+
+    def __init__(self, connection: adbc.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with closing(self._connection.cursor(adbc_stmt_kwargs={_USE_COPY: "false"})) as cursor:
+            cursor.execute(sql, tuple(parameters) or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def copy(self, table: TableName, rows: PayloadRows) -> None:
+        """Every row of `rows`; what a batch or the reader raised comes out as it was raised."""
+        with closing(self._connection.cursor()) as cursor:
+            try:
+                cursor.adbc_ingest(table.name, rows.reader(), mode="append", db_schema_name=table.schema)
+            except Exception as error:
+                raise rows.failure or error from error
+
+    def alter(self, table: TableName, actions: list[str], cast: tuple[StoredColumn, ...]) -> None:
+        """All actions in one rewrite of the table; a value that a cast does not take is refused by its column."""
+        if not actions:
+            return
+        self.run(_SAVEPOINT)
+        try:
+            self.run(f"ALTER TABLE {qualified(table)} {', '.join(actions)}")
+        except adbc.Error as error:
+            if not (sqlstate_of(error) or "").startswith(_VALUE_CLASSES):
+                raise
+            raise self._refused(table, cast) from error
+
+    def _refused(self, table: TableName, cast: tuple[StoredColumn, ...]) -> ConnectorError:
+        for stored in cast:
+            quoted = quote_ansi(stored.column.name)
+            self.run(f"ROLLBACK TO {_SAVEPOINT}")
+            try:
+                self.run(f"SELECT count({quoted}::{stored.declared}) FROM {qualified(table)}")
+            except adbc.Error:
+                return ConnectorError(
+                    f"column {stored.column.name!r}: a value is no {stored.declared}", code="staged_value_refused"
+                )
+        return ConnectorError("PostgreSQL refused a staged value", code="staged_value_refused")
+
+
+@contextmanager
+def copying(database: Database) -> Iterator[Copying]:
+    """Commits at the end of the block. Ending the session rolls back, whatever happened before."""
+    try:
+        connection = adbc.connect(database.uri, autocommit=True)
+    except adbc.Error as error:
+        raise connect_error(error, unreachable=database.side.unreachable) from error
+    with closing(connection):
+        open_copy = Copying(connection)
+        try:
+            for setting in database.settings:
+                open_copy.run(setting)
+            open_copy.run("BEGIN")
+            yield open_copy
+            open_copy.run("COMMIT")
+        except ETLExecutionError:
+            raise
+        except (adbc.Error, OSError) as error:
+            raise _staging_error(database, error) from error
+
+
+def _staging_error(database: Database, error: Exception) -> ETLExecutionError:
+    if (sqlstate_of(error) or "").startswith(_VALUE_CLASSES):
+        return ConnectorError("PostgreSQL refused a staged value", code="staged_value_refused")
+    if sqlstate_of(error) == "42501":
+        return server_error(
+            error, "staging was not created", code="staging_refused", unreachable=database.side.unreachable
+        )
+    return server_error(
+        error,
+        "PostgreSQL did not take the staged rows",
+        code="sink_statement_refused",
+        unreachable=database.side.unreachable,
+    )

@@ -1,0 +1,95 @@
+"""The target on PostgreSQL: its schema, what its finaliser assumes, and what dead loads left beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.database import Database
+from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import STAGING
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.ports.sink import Leftover, StageRequest
+
+from .catalog import artifact_of, attached, resolve, table_names, target_table
+from .layout import stored_columns
+from .types import created, require_name, stored_schema
+
+_RIGHTS_SQL: Final = """
+SELECT CASE WHEN n.oid IS NULL
+    THEN pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+    ELSE pg_catalog.has_schema_privilege(n.oid, 'CREATE') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') END
+FROM (SELECT $1::text AS name) AS asked LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = asked.name
+"""
+_ASSUMPTION: Final = "finaliser_assumption_failed"
+_MISMATCH: Final = "physical_design_mismatch"
+
+
+class PostgresTarget:
+    """TargetPort of one database; preflight only looks, transactions need no scratch objects."""
+
+    def __init__(self, database: Database, *, lock_timeout_seconds: float) -> None:
+        self._database = database
+        self._lock_timeout_seconds = lock_timeout_seconds
+
+    def describe_target(self, table: TableName) -> TableSchema | None:
+        target = target_table(self._database.rows, resolve(table))
+        return None if target is None else target.schema
+
+    def preflight(self, request: StageRequest) -> None:
+        check_payload(request)
+        stored_schema(request.schema)
+        table = resolve(request.target)
+        refuse_layout(
+            request,
+            "PostgreSQL",
+            fix="leave it out; rows that are copied into a partitioned table of yours find their partition",
+        )
+        self._require_rights(request, table)
+        target = target_table(self._database.rows, table)
+        if target is None:
+            return
+        if not target.is_table:
+            raise ConnectorError("the target is a view or a foreign table", code=_MISMATCH)
+        if not target.is_owned:
+            raise ConnectorError(
+                "the role of the connection does not own the target, whose comment holds the load marker",
+                code=_ASSUMPTION,
+                fix="make the role a member of the owner, or load with the owner",
+            )
+        stored_columns(request, target, attached(self._database.rows, target))
+
+    def add_columns(self, table: TableName, schema: TableSchema) -> None:
+        require_nullable(schema)
+        for column in schema.columns:
+            require_name(column.name)
+        if not schema.columns:
+            return
+        actions = ", ".join(f"ADD COLUMN IF NOT EXISTS {created(column).definition}" for column in schema.columns)
+        with self._database.transaction(
+            code="schema_evolution_refused",
+            message="PostgreSQL refused to add a column",
+            lock_timeout_seconds=self._lock_timeout_seconds,
+        ) as cursor:
+            cursor.execute(f"ALTER TABLE {qualified(resolve(table))} {actions}".encode())
+
+    def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
+        target = resolve(table)
+        schema = staging_schema or target.schema or ""
+        return artifacts_among(target, schema, table_names(self._database, schema))
+
+    def _require_rights(self, request: StageRequest, table: TableName) -> None:
+        """Of the role, on the schemas of target and staging, on a server that takes writes."""
+        if self._database.rows("SELECT current_setting('transaction_read_only')")[0][0] == "on":
+            raise ConnectorError("the server or the role is read only", code=_ASSUMPTION, fix="load into the primary")
+        for schema in dict.fromkeys((table.schema, artifact_of(request, STAGING).schema)):
+            if self._database.rows(_RIGHTS_SQL, (schema,))[0][0] is not True:
+                raise ConnectorError(
+                    f"the role of the connection may not create tables in schema {schema!r}",
+                    code=_ASSUMPTION,
+                    fix=f"grant USAGE and CREATE on schema {quote_ansi(schema or '')} to it, or let it create schemas",
+                )

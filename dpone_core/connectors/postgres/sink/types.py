@@ -1,0 +1,119 @@
+"""Our column types as PostgreSQL's, and which types of an existing table take rows exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.postgres.type_map import MAX_PRECISION
+from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+
+IDENTIFIER_LIMIT_BYTES: Final = 63
+UINT64_DIGITS: Final = 20
+_PLAIN: Final = {
+    ColumnKind.BOOLEAN: "boolean",
+    ColumnKind.INT8: "smallint",
+    ColumnKind.INT16: "smallint",
+    ColumnKind.INT32: "integer",
+    ColumnKind.INT64: "bigint",
+    ColumnKind.UINT8: "smallint",
+    ColumnKind.UINT16: "integer",
+    ColumnKind.UINT32: "bigint",
+    ColumnKind.UINT64: f"numeric({UINT64_DIGITS},0)",
+    ColumnKind.FLOAT32: "real",
+    ColumnKind.FLOAT64: "double precision",
+    ColumnKind.STRING: "text",
+    ColumnKind.BINARY: "bytea",
+    ColumnKind.DATE: "date",
+    ColumnKind.UUID: "uuid",
+}
+_TIMES: Final = {
+    ColumnKind.TIME: ("time", "without time zone"),
+    ColumnKind.TIMESTAMP: ("timestamp", "without time zone"),
+    ColumnKind.TIMESTAMP_TZ: ("timestamp", "with time zone"),
+}
+_PADS_OR_CUTS: Final = frozenset({"character", "bpchar", "name", '"char"', "bit", "bit varying"})
+"""Types that pad a value or cut it when it is cast to them; an interval with a precision rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredColumn:
+    """A column of staging. Rows are copied into `wire`; `declared` is what the column becomes before it is gated."""
+
+    column: Column
+    wire: str
+    declared: str
+
+    @property
+    def is_cast(self) -> bool:
+        return self.wire != self.declared
+
+    @property
+    def definition(self) -> str:
+        return f"{quote_ansi(self.column.name)} {self.wire}{'' if self.column.nullable else ' NOT NULL'}"
+
+
+def type_text(column: Column) -> str:
+    """ConnectorError `sink_column_unsupported` where PostgreSQL has no exact type."""
+    kind = column.type.kind
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind is ColumnKind.DECIMAL and (column.type.precision or 0) <= MAX_PRECISION:
+        return f"numeric({column.type.precision},{column.type.scale})"
+    fraction = 6 if column.type.fraction is None else column.type.fraction
+    if kind in _TIMES and fraction <= 6:
+        name, zone = _TIMES[kind]
+        return f"{name}{'' if fraction == 6 else f'({fraction})'} {zone}"
+    raise ConnectorError(
+        f"column {column.name!r}: PostgreSQL has no type for {column.type}", code="sink_column_unsupported"
+    )
+
+
+def created(column: Column) -> StoredColumn:
+    """A column that this load creates."""
+    text = type_text(column)
+    return StoredColumn(column=column, wire=text, declared=text)
+
+
+def existing(column: Column, declared: str) -> StoredColumn:
+    """A column of the target, whose own type staging must have; `declared` may be a domain."""
+    native = column.type.native
+    wire = "text" if column.type.kind is ColumnKind.STRING and not _is_plain_string(native) else native
+    return StoredColumn(column=column, wire=wire, declared=declared)
+
+
+def writable_type(type_: ColumnType) -> ColumnType:
+    """A type of the catalogue as a target offers it: unsupported where writing would change a value silently."""
+    native = type_.native
+    changes = native.partition("(")[0] in _PADS_OR_CUTS or (native.startswith("interval") and native != "interval")
+    if type_.kind is ColumnKind.STRING and changes:
+        return replace(type_, kind=ColumnKind.UNSUPPORTED, native=f"{native}: it would pad, cut or round values")
+    if type_.kind is ColumnKind.INT64 and native == "oid":
+        return replace(type_, kind=ColumnKind.UNSUPPORTED)
+    if type_.kind is ColumnKind.DECIMAL and native != f"numeric({type_.precision},{type_.scale})":
+        return replace(type_, kind=ColumnKind.UNSUPPORTED, native=f"{native}: it would round values")
+    return type_
+
+
+def stored_schema(schema: TableSchema) -> TableSchema:
+    """What PostgreSQL will say of columns that are created for a payload; refuses names and types it cannot hold."""
+    for column in schema.columns:
+        require_name(column.name)
+        type_text(column)
+    return schema
+
+
+def require_name(name: str) -> None:
+    """A longer name would be cut silently, and two could become one."""
+    if len(name.encode()) > IDENTIFIER_LIMIT_BYTES:
+        raise ConnectorError(
+            f"the name {name!r} is longer than the {IDENTIFIER_LIMIT_BYTES} bytes that PostgreSQL keeps",
+            code="sink_column_unsupported",
+            fix="use a shorter name; an alias in options.query renames a column",
+        )
+
+
+def _is_plain_string(native: str) -> bool:
+    return native == "text" or native.startswith("character varying")

@@ -1,0 +1,42 @@
+"""Acceptance metrics of a SQLite selection, in one aggregate query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpone_core.connectors._sql.extract import count_expressions, counted
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.sqlite.database import Database
+from dpone_core.errors import ConnectorError
+from dpone_core.ports.metrics import MetricRequest
+
+from .reader import SqliteSource
+from .selection import selection
+from .types import comparable
+
+
+class SqliteMetricProbe:
+    """Distinct counts leave NULL out; times count as instants, whatever separator their text uses.
+
+    The engine itself keeps a column that is NOT NULL free of NULL, so nothing is scanned to count what it cannot hold.
+    """
+
+    def __init__(self, database: Database, source: SqliteSource) -> None:
+        self._database = database
+        self._source = source
+
+    def collect(self, request: MetricRequest) -> Mapping[str, object]:
+        if request.extract is None:
+            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+        schema = self._source.describe(request.extract)
+        chosen = selection(request.extract, schema)
+        counts = count_expressions(
+            request,
+            schema,
+            rows="count(*)",
+            nulls=lambda column: (
+                f"count(*) FILTER (WHERE {quote_ansi(column.name)} IS NULL)" if column.nullable else "0"
+            ),
+            distincts=lambda column: f"count(DISTINCT {comparable(column, quote_ansi(column.name))})",
+        )
+        return counted(request, self._database.rows(f"SELECT {', '.join(counts)} {chosen.text}", chosen.parameters)[0])

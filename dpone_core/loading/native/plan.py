@@ -1,0 +1,230 @@
+"""Which ranges this attempt transfers: guards first, then the plan of the run, then what its checkpoints allow to skip.
+
+A resume reads what the first attempt planned, its ranges and its cursor window alike. A run whose earlier success is
+complete is not resumed: loading again means to load again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpone_core.errors import ETLExecutionError
+from dpone_core.loading.context import LoadContext
+from dpone_core.loading.extraction import Extraction
+from dpone_core.loading.native.conflicts import committed_ranges, refuse_unsettled_route
+from dpone_core.loading.native.model import Transfer, cleanup_handle
+from dpone_core.loading.shared_steps import refuse_no_partition
+from dpone_core.model.fingerprint import fingerprint
+from dpone_core.model.load_config import LoadConfig, PartitioningConfig
+from dpone_core.model.partition import (
+    CheckpointStatus,
+    KeyBounds,
+    PartitionCheckpoint,
+    TransferPlan,
+    TransferRoute,
+    TransferRun,
+    TransferRunState,
+)
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.native_transfer.decision import decide
+from dpone_core.native_transfer.ledger import TransferLedger
+from dpone_core.planning.key_scales import PartitionKeyError
+from dpone_core.planning.partitions import covering, plan_ranges, route_of, whole_partitions
+from dpone_core.ports.ranges import RangeSourcePort
+from dpone_core.ports.source import CursorWindow
+from dpone_core.ports.state import SavedCursor
+
+
+class TransferChangedError(ETLExecutionError):
+    """This run has published a part of its ranges, and would now read something else."""
+
+    code = "native_transfer_workload_changed"
+
+
+class TransferStateMovedError(ETLExecutionError):
+    """The cursor this run read has been replaced since; its window no longer is what comes next."""
+
+    code = "native_transfer_cursor_moved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferPlanner:
+    """Plans one attempt. Reads no rows and mutates no target; raises before anything happened."""
+
+    context: LoadContext
+    store: CheckpointStore
+    source: RangeSourcePort
+    partitioning: PartitioningConfig
+
+    def plan(self, extraction: Extraction, snapshot: str | None) -> Transfer:
+        route, run_id = route_of(self.context.plan), str(self.context.identity.run_id)
+        run = self.store.run(route, run_id)
+        resumes = run is not None and run.state is TransferRunState.OPEN
+        stored = self.store.latest(route, run_id)
+        known = stored if resumes else ()
+        refuse_unsettled_route(self.context, self.store, route, run_id, known)
+        if run is not None and resumes:
+            require_same_cursor(self.context, run, extraction, known)
+            planned = windowed(extraction, run.plan)
+            if is_same_workload(self.context, run.plan, planned):
+                transfer = transfer_of(self.context, self.store, run, planned, known, snapshot, resumed=True)
+                transfer.ledger.planned(transfer.resume.planned)
+                return transfer
+            refuse_changed(self.context, run, known)
+        fresh = self._fresh(extraction, route, run_id, snapshot)
+        transfer = transfer_of(self.context, self.store, fresh, extraction, known, snapshot, resumed=False)
+        transfer.ledger.earlier.update((record.partition_id, record) for record in stored)
+        partitions = transfer.resume.planned
+        transfer.ledger.planned(partitions)
+        self.store.save_run(fresh, run)
+        planned_ids = {partition.id for partition in partitions}
+        self._forget([record for record in known if record.partition_id not in planned_ids])
+        return transfer
+
+    def _fresh(self, extraction: Extraction, route: TransferRoute, run_id: str, snapshot: str | None) -> TransferRun:
+        column = self.partitioning.column
+        key = extraction.schema.find(column)
+        if key is None:
+            raise PartitionKeyError(f"partitioning column '{column}' is not in the source")
+        bounds = self.source.key_bounds(extraction.request, extraction.schema, column, snapshot)
+        refuse_no_partition(self.context, bounds.rows)
+        if self.partitioning.lower is not None and self.partitioning.upper is not None:
+            given = KeyBounds(lower=self.partitioning.lower, upper=self.partitioning.upper, rows=0)
+            bounds = covering(key, given, bounds)
+        window = extraction.request.window
+        query_hash, schema_hash = _hashes(self.context, column, extraction)
+        return TransferRun(
+            run_id=run_id,
+            route=route,
+            state=TransferRunState.OPEN,
+            load_id=str(self.context.identity.load_id),
+            updated_at=self.context.runtime.clock.utc_now(),
+            plan=TransferPlan(
+                column=column,
+                ranges=plan_ranges(
+                    key, bounds, self.partitioning.num_partitions, whole_partitions(self.context.config)
+                ),
+                query_hash=query_hash,
+                schema_hash=schema_hash,
+                rows=bounds.rows,
+                window_lower=None if window is None else window.lower,
+                window_upper=None if window is None else window.upper,
+                next_cursor=extraction.next_cursor,
+                seen_load_id=None if extraction.seen is None else extraction.seen.load_id,
+            ),
+        )
+
+    def _forget(self, stale: list[PartitionCheckpoint]) -> None:
+        """Staging of ranges that are no longer planned is of no use to anybody."""
+        staged = self.context.sessions.sink.staged
+        for record in stale:
+            if staged is not None and record.status is CheckpointStatus.LOADED:
+                staged.cleanup(cleanup_handle(self.context, record.partition_id))
+
+
+def transfer_of(
+    context: LoadContext,
+    store: CheckpointStore,
+    run: TransferRun,
+    extraction: Extraction,
+    known: tuple[PartitionCheckpoint, ...],
+    snapshot: str | None,
+    *,
+    resumed: bool,
+) -> Transfer:
+    """What this attempt makes of a plan and its checkpoints; writes nothing."""
+    ledger = TransferLedger(store=store, run=run, clock=context.runtime.clock)
+    partitions = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)
+    planned = {partition.id for partition in partitions}
+    ledger.latest.update((record.partition_id, record) for record in known if record.partition_id in planned)
+    resume = decide(partitions, known, run.route.strategy)
+    return Transfer(extraction=extraction, ledger=ledger, resume=resume, snapshot=snapshot, resumed=resumed)
+
+
+def is_same_workload(context: LoadContext, plan: TransferPlan, extraction: Extraction) -> bool:
+    """Whether the query and the columns still are what the plan was made for."""
+    return _hashes(context, plan.column, extraction) == (plan.query_hash, plan.schema_hash)
+
+
+def refuse_changed(context: LoadContext, run: TransferRun, known: tuple[PartitionCheckpoint, ...]) -> None:
+    """For a workload that is not the same any more: none of its ranges may be in the target."""
+    committed = len(committed_ranges(run, known))
+    if committed and run.route.strategy is not StrategyMode.FULL_REFRESH:
+        context.commit_state.unsettled_load = True
+        raise TransferChangedError(
+            f"{committed} ranges of this run are in the target, and its query or schema has changed since",
+            fix="restore the query and run again, or remove the rows and say so with `dpone transfer reconcile`",
+        )
+
+
+def require_same_cursor(
+    context: LoadContext, run: TransferRun, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
+) -> None:
+    if not is_same_cursor(run, extraction.seen, known):
+        context.commit_state.unsettled_load = True
+        raise TransferStateMovedError(
+            "another load saved a cursor after this run was planned",
+            fix="compare the target with the evidence of both loads, then load under another run id",
+        )
+
+
+def is_same_cursor(run: TransferRun, seen: SavedCursor | None, known: tuple[PartitionCheckpoint, ...]) -> bool:
+    """The cursor this run read is still the saved one, or is what this run itself has saved at its end."""
+    plan = run.plan
+    if seen is not None and seen.value == plan.next_cursor and len(committed_ranges(run, known)) == len(plan.ranges):
+        return True
+    return (None if seen is None else seen.load_id) == plan.seen_load_id
+
+
+def windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
+    """The extraction with the window and the next cursor of the plan, although the source may have grown."""
+    window = extraction.request.window
+    if window is None:
+        return extraction
+    planned = CursorWindow(column=window.column, lower=plan.window_lower, upper=plan.window_upper)
+    return replace(extraction, request=replace(extraction.request, window=planned), next_cursor=plan.next_cursor)
+
+
+def _hashes(context: LoadContext, column: str, extraction: Extraction) -> tuple[str, str]:
+    """What the rows of a range depend on besides its bounds: the query, and the columns as they are staged."""
+    return query_hash(context.config, column, extraction), _schema_hash(context, extraction)
+
+
+def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
+    query, request = config.source.query, extraction.request
+    tokens = {} if query is None else {name: request.token_values[name] for name in query.tokens}
+    window, converts = request.window, bool(config.source.special_values)
+    return fingerprint(
+        {
+            "dataset": config.source.dataset,
+            "key": column,
+            "tokens": tokens,
+            "window": None if window is None else [window.column, window.lower, window.upper],
+            **({"special_values": [rule.as_json() for rule in config.source.special_values]} if converts else {}),
+        }
+    )
+
+
+def _schema_hash(context: LoadContext, extraction: Extraction) -> str:
+    target = context.plan.target
+    return fingerprint(
+        {
+            "source": _columns(extraction.schema),
+            "payload": _columns(extraction.target.payload),
+            "lineage": list(target.lineage_columns),
+            "order_by": list(target.physical_design.order_by),
+        }
+        | _whole(context.config)
+    )
+
+
+def _whole(config: LoadConfig) -> dict[str, object]:
+    """Ranges that keep target partitions whole are others once the target is partitioned otherwise."""
+    whole = whole_partitions(config)
+    return {} if whole is None else {"whole": whole}
+
+
+def _columns(schema: TableSchema) -> list[object]:
+    return [[column.name, str(column.type), column.nullable] for column in schema.columns]

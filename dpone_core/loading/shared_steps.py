@@ -1,0 +1,217 @@
+"""What the staged and the legacy coordinator do alike: the request, the judgment, snapshots and their evidence.
+
+Not here: any order of steps and any commit boundary; each coordinator owns its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+
+from dpone_core.acceptance.recorder import AcceptanceMetricsRecorder, SideDataset, SideProbes
+from dpone_core.errors import ConnectorError
+from dpone_core.evidence.audit import StepOutcome, utc_text
+from dpone_core.loading.context import LoadContext
+from dpone_core.loading.payload import ExtractedPayload, LoadInput
+from dpone_core.loading.step_log import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
+from dpone_core.model import lineage
+from dpone_core.model.outcome import AcceptanceMetricSnapshot, LoadResult, QualityGateFailureOutcome
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.vocabulary import Boundary, GateType, Side, StrategyMode
+from dpone_core.ports.sink import LineageColumns, StageRequest
+from dpone_core.quality.execution import QualityGateExecution
+from dpone_core.quality.failure import QualityGateFailure
+from dpone_core.quality.gates import QualitySideSnapshot, evaluated_rows
+from dpone_core.quality.receipt import QualityGateReceipt
+from dpone_core.quality.scope import QualityScopeSummary
+
+_OPERATION: Final = {StrategyMode.INCREMENTAL_APPEND: "insert", StrategyMode.INCREMENTAL_MERGE: "upsert"}
+
+
+def stage_request(context: LoadContext, payload: LoadInput) -> StageRequest:
+    target = context.plan.target
+    return StageRequest(
+        identity=context.identity,
+        target=target.table,
+        staging_schema=target.staging_schema,
+        schema=payload.extraction.target.payload,
+        strategy=target.strategy,
+        physical_design=target.physical_design,
+        lineage=lineage_columns(context),
+        unique_key=target.unique_key,
+        target_only=payload.extraction.target.target_only,
+    )
+
+
+def lineage_columns(context: LoadContext) -> LineageColumns:
+    """Load-constant values of the planned technical columns; the sink computes the row id from the unique key."""
+    target, config = context.plan.target, context.config
+    now = utc_text(context.runtime.clock.utc_now())
+    values = {
+        lineage.RUN_ID: str(context.identity.run_id),
+        lineage.LOAD_ID: str(context.identity.load_id),
+        lineage.LOADED_AT: now,
+        lineage.EXTRACTED_AT: now,
+        lineage.OPERATION: _OPERATION.get(target.strategy, "snapshot"),
+        lineage.META: "{}",
+    }
+    table = config.source.table
+    return LineageColumns(
+        constants={name: values[name] for name in target.lineage_columns if name != lineage.ROW_ID},
+        row_id_columns=target.unique_key if lineage.ROW_ID in target.lineage_columns else (),
+        source_type=config.source.type.value,
+        source_schema=(table.schema or "") if table is not None else "",
+        source_table=table.name if table is not None else config.source.dataset,
+    )
+
+
+def add_columns(context: LoadContext, payload: LoadInput) -> None:
+    """Before rows are written. Nullable columns only: no row of the target changes."""
+    added = payload.extraction.target.added
+    if added.columns:
+        with context.step_log.step("columns_added", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["columns"] = list(added.names)
+            context.sessions.sink.target.add_columns(context.plan.target.table, added)
+
+
+def converted_details(result: LoadResult) -> dict[str, object]:
+    """Of the step that counted them; nothing without declared special values."""
+    found = result.converted_values
+    return {"converted_values": [each.as_json() for each in found]} if found else {}
+
+
+def refuse_no_partition(context: LoadContext, rows: int) -> None:
+    """Without rows no partition is named; whether an empty source is meant so, only the manifest can say."""
+    target = context.plan.target
+    if target.strategy is StrategyMode.PARTITION_REPLACE and not rows and not target.allow_empty:
+        raise ConnectorError(
+            "the source has no rows, so partition_replace has no partition to replace",
+            code="partition_empty_refused",
+            fix="check the source, or set sink.strategy.allow_empty: true to accept that nothing is replaced",
+        )
+
+
+def source_dataset(context: LoadContext, payload: LoadInput) -> SideDataset:
+    return SideDataset(
+        side=Side.SOURCE,
+        dataset=context.plan.source.dataset,
+        schema=payload.extraction.schema,
+        extract=payload.extraction.request,
+    )
+
+
+def target_dataset(context: LoadContext, schema: TableSchema) -> SideDataset:
+    """The whole target, whatever this load adds to it."""
+    table = context.plan.target.table
+    return SideDataset(side=Side.TARGET, dataset=str(table), schema=schema, table=table)
+
+
+def acceptance_recorder(
+    context: LoadContext, execution: QualityGateExecution, evidence: SnapshotSteps
+) -> AcceptanceMetricsRecorder:
+    return AcceptanceMetricsRecorder(
+        policy=execution.snapshot.acceptance,
+        load_path=context.plan.load_path,
+        probes=SideProbes(source=context.sessions.source.metrics, sink=context.sessions.sink.metrics),
+        evidence=evidence,
+    )
+
+
+def source_side(payload: ExtractedPayload) -> QualitySideSnapshot:
+    """The rows that flowed to the sink."""
+    rows = payload.pump.counters.rows
+    return QualitySideSnapshot(row_count=rows) if payload.hashes is None else payload.hashes.snapshot(rows)
+
+
+def target_side(
+    context: LoadContext,
+    payload: ExtractedPayload,
+    rows: int,
+    read_back: Callable[[], Iterable[pa.RecordBatch]] | None,
+) -> QualitySideSnapshot:
+    """The rows of this load in the sink. Rows that cannot be read back have no hash, which no gate takes for equal."""
+    if payload.hashes is None or read_back is None:
+        return QualitySideSnapshot(row_count=rows)
+    try:
+        return payload.hashes.other_side().snapshot_of(read_back(), rows)
+    except ConnectorError:
+        context.step_log.warnings.append("typed_hash_unavailable")
+        return QualitySideSnapshot(row_count=rows)
+
+
+def judged(
+    context: LoadContext,
+    execution: QualityGateExecution,
+    boundary: Boundary,
+    source: QualitySideSnapshot,
+    target: QualitySideSnapshot,
+    outcome: QualityGateFailureOutcome,
+    scope: QualityScopeSummary | None = None,
+) -> QualityGateReceipt:
+    """The one evaluation of this load's gates, recorded whatever it says. Raises QualityGateFailure."""
+    with context.step_log.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+        step.details["evaluated_rows"] = _evaluated_rows(execution, source, target)
+        if scope is not None:
+            step.details["quality_scope"] = scope.as_json()
+        try:
+            receipt = execution.evaluate(
+                boundary=boundary, source=source, target=target, scope_summary=scope, outcome=outcome
+            )
+        except QualityGateFailure as failure:
+            context.commit_state.judged = failure.report
+            step.details |= {"quality_gates": failure.report.as_json()}
+            raise
+        context.commit_state.judged = receipt.report
+        step.details |= {"quality_gates": receipt.report.as_json()}
+    return receipt
+
+
+def _evaluated_rows(
+    execution: QualityGateExecution, source: QualitySideSnapshot, target: QualitySideSnapshot
+) -> list[dict[str, object]]:
+    """One entry per gate, in policy order; the report beside it names the gates by the same ordinals."""
+    return [
+        {"gate": ordinal, "type": str(gate.type), "rows": evaluated_rows(gate, source=source, target=target)}
+        for ordinal, gate in enumerate(execution.snapshot.gates.gates)
+        if isinstance(gate.type, GateType)
+    ]
+
+
+def record_finalized(
+    context: LoadContext, started_at: datetime, finished_at: datetime, details: dict[str, object]
+) -> None:
+    details |= {"atomic_for": context.plan.target.finaliser.atomic_for}
+    try:
+        context.step_log.completed("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, finished_at, details)
+    except EvidenceWriteError as error:
+        raise EvidenceWriteError(error.message, code="finalized_evidence_failed") from error
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotSteps:
+    """Acceptance snapshots as load steps, one per requested side, with the time each capture took."""
+
+    context: LoadContext
+    started_at: datetime | None = None
+
+    def timed(self, recorder: AcceptanceMetricsRecorder, side: Side) -> None:
+        self.started_at = self.context.runtime.clock.utc_now()
+        recorder.capture(side)
+
+    def record_snapshot(self, snapshot: AcceptanceMetricSnapshot, boundary: Boundary) -> None:
+        side = snapshot.side.value
+        try:
+            self.context.step_log.note(
+                f"{side}_metrics_captured",
+                GOVERNANCE_PHASE,
+                EVIDENCE_KIND,
+                StepOutcome.SUCCEEDED if snapshot.succeeded else StepOutcome.WARNING,
+                snapshot.as_json(),
+                started_at=self.started_at,
+            )
+        except EvidenceWriteError as error:
+            raise EvidenceWriteError(error.message, code=f"{side}_acceptance_metric_evidence_failed") from error

@@ -1,0 +1,141 @@
+"""From a resolved process to something that may run: plan, policy snapshot, connections, hook receipts.
+
+Whatever can be refused is refused here, before anything executes (exit 2), for every process of the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
+from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.invocation import InvocationInvalidError, RunInvocation
+from dpone_core.loading.hooks import phase_of, separate_hooks
+from dpone_core.loading.typed_rows import hash_modes
+from dpone_core.model.connection import Connection
+from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.use_cases.planned import PlannedProcess
+from dpone_core.version import __version__
+from dpone_core.wiring.connections import ConnectionResolver
+from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_one_engine, require_uri
+from dpone_core.wiring.hook_providers import hook_connections
+
+STEP_RECEIPTS_ENV: Final = "DPONE_STEP_RECEIPTS"
+_MAX_RECEIPTS_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedProcess:
+    """Ready to run. `transfer_plan`: what other processes staged under this plan is published, nothing is read."""
+
+    planned: PlannedProcess
+    source: Connection
+    sink: Connection
+    hook_receipts: Mapping[str, StepReceipt] | None
+    hook_connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+    evidence_root: Path = Path(".dpone")
+    transfer_plan: str | None = None
+
+
+def prepare_process(
+    planned: PlannedProcess,
+    resolver: ConnectionResolver,
+    hook_receipts: Mapping[str, StepReceipt] | None,
+    invocation: RunInvocation,
+    evidence_root: Path = Path(".dpone"),
+) -> PreparedProcess:
+    """Resolves connections, checks drivers and interval tokens; opens nothing."""
+    config = planned.config
+    source, sink = resolver.source_of(config), resolver.sink_of(config)
+    for connector, connection in ((config.source.type, source), (config.sink.type, sink)):
+        require_uri(connector, connection)
+        require_extra(connector, connection)
+    require_one_engine((config.source.type, source), (config.sink.type, sink))
+    if hash_modes(planned.snapshot.gates):
+        require_hash_engine()
+    require_tokens(config, invocation.token_values)
+    return PreparedProcess(
+        planned=planned,
+        source=source,
+        sink=sink,
+        hook_receipts=hook_receipts,
+        hook_connections=hook_connections(_inline(config, hook_receipts), resolver, config),
+        evidence_root=evidence_root,
+    )
+
+
+def _inline(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:
+    """Hooks that this process runs: those with a task of their own use connections it does not have."""
+    separate = () if hook_receipts is None else separate_hooks(config.hooks)
+    return tuple(hook for hook in config.hooks if hook not in separate)
+
+
+def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:
+    """Raises for a token whose value this invocation does not have."""
+    texts = (*(hook.sql for hook in config.hooks), config.source.query)
+    missing = sorted({token for text in texts if text is not None for token in text.tokens} - set(values))
+    if missing:
+        raise InvocationInvalidError(
+            f"the SQL uses {{{{ {missing[0]} }}}} and this run has no value for it",
+            code="DPONE_INTERVAL_VALUE_MISSING",
+            fix="pass --interval-start and --interval-end (or --execution-date), or set DPONE_INTERVAL_START and _END",
+        )
+
+
+def verified_hook_receipts(
+    planned: PlannedProcess, invocation: RunInvocation, pack_fingerprint: str | None, environment: Mapping[str, str]
+) -> dict[str, StepReceipt]:
+    """Receipts of the separate pre-hooks by hook id; raises for a missing, foreign, stale or failed one.
+
+    They are never replaced by running the hook inline (design "Hooks").
+    """
+    hooks = separate_hooks(planned.plan.pre_hooks)
+    documents = _receipt_documents(environment)
+    found: dict[str, StepReceipt] = {}
+    for hook in hooks:
+        step_id = phase_of(hook.id, hook.phase)
+        expectation = ReceiptExpectation(
+            dag_id=invocation.dag_id or "",
+            dag_run_id=invocation.dag_run_id or "",
+            map_index=invocation.map_index,
+            run_spec_fingerprint=invocation.run_spec_fingerprint or "",
+            pack_fingerprint=pack_fingerprint or "",
+            policy_snapshot_id=planned.snapshot.policy_snapshot_id,
+            step_id=step_id,
+            kind=StepKind.HOOK,
+            process=planned.plan.process,
+            sql_hash=hook.sql_hash,
+            dpone_version=__version__,
+        )
+        examination = examine(documents.get(step_id), expectation)
+        if not examination.is_accepted or examination.receipt is None:
+            problem = examination.problems[0]
+            raise ETLConfigurationError(
+                f"receipt of {step_id}: {problem.message}",
+                code=problem.code,
+                fix="clear the hook task in Airflow, so that it leaves a receipt of this run",
+            )
+        found[hook.id] = examination.receipt
+    return found
+
+
+def _receipt_documents(environment: Mapping[str, str]) -> Mapping[str, object]:
+    text = environment.get(STEP_RECEIPTS_ENV, "")
+    if not text:
+        return {}
+    try:
+        document = json.loads(text) if len(text) <= _MAX_RECEIPTS_BYTES else None
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ETLConfigurationError(
+            f"{STEP_RECEIPTS_ENV} is not a JSON object of step receipts", code="DPONE_RECEIPT_INVALID"
+        )
+    return document

@@ -1,0 +1,118 @@
+"""Run-specs of manifests, and the DAG files that are bound to them: what only a compile loads.
+
+What a run asks of its bundle is in `use_cases.bundles`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from dpone_core.contracts.run_spec import RunSpec
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX
+from dpone_core.gitops.pack import load_pack_file, require_pack
+from dpone_core.gitops.platform import read_platform
+from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
+from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
+from dpone_core.manifest.processes import authored_manifest
+from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
+from dpone_core.resources import DocumentTooLargeError, read_file_bounded
+from dpone_core.use_cases.planned import plan_process
+from dpone_core.use_cases.project import environment_snapshot, project_root
+
+MAX_PLATFORM_BYTES: Final = 1 << 20
+
+
+def compile_manifest(
+    path: Path,
+    *,
+    pack_file: Path,
+    platform_file: Path,
+    selector: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+) -> RunSpec:
+    """The run-spec of one process. Raises ETLConfigurationError when the pack is stale or a secret is unmapped."""
+    manifest = load_manifest(path, project_root=project_root(project_dir, environment_snapshot(environment)))
+    configs = manifest.select(selector)
+    if len(configs) > 1:
+        raise ETLConfigurationError(
+            "one run-spec is of one process", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
+        )
+    pack = load_pack_file(pack_file)
+    require_pack(pack, pack.pack_fingerprint, manifest)
+    planned = plan_process(configs[0])
+    platform = read_platform(_bounded(platform_file), display_name(platform_file))
+    platform.require_known(_names_among(platform.overridden(), manifest))
+    spec = compile_run_spec(
+        CompileRequest(
+            config=planned.config,
+            plan=planned.plan,
+            policy_snapshot_id=planned.snapshot.policy_snapshot_id,
+            pack=pack,
+            pack_path=_inside(pack_file, manifest.project_root),
+            platform=platform.of(planned.config.process),
+            sole_process=len(manifest.processes) == 1,
+        )
+    )
+    kinds = frozenset(step.kind for step in spec.steps)
+    platform.require_used(planned.config.process, used_refs(planned.config), kinds=kinds)
+    return spec
+
+
+def _names_among(wanted: tuple[str, ...], manifest: Manifest) -> tuple[str, ...]:
+    """Process names of the manifest and, where those do not hold every wanted one, of the project's other manifests.
+
+    A file is parsed only if it may hold a name that is still missing; one that is no valid manifest holds none.
+    """
+    found = {config.process for config in manifest.processes}
+    for path in sorted(manifest.project_root.rglob("*.y*ml")):
+        missing = [name for name in wanted if name not in found]
+        if not missing:
+            break
+        hidden = any(part.startswith(".") for part in path.relative_to(manifest.project_root).parts)
+        if hidden or path.suffix not in (".yaml", ".yml") or not path.is_file():
+            continue
+        try:
+            content = read_file_bounded(path, MAX_DOCUMENT_BYTES)
+            if b"dpone.batch.v1" in content or any(name.encode() in content for name in missing):
+                authored = authored_manifest(read_document(content, file=display_name(path)))
+                found.update(process.name for process in authored.processes)
+        except (OSError, DocumentTooLargeError, ETLConfigurationError):
+            continue
+    return tuple(sorted(found))
+
+
+def bound_run_specs(run_specs: Path, output: Path) -> tuple[str, tuple[str, ...]]:
+    """The directory of the run-specs as seen from the DAG file, and their names in name order.
+
+    Raises ETLConfigurationError when the directory holds none.
+    """
+    names = sorted(file.name.removesuffix(RUN_SPEC_SUFFIX) for file in run_specs.glob(f"*{RUN_SPEC_SUFFIX}"))
+    if not names:
+        raise ETLConfigurationError(
+            f"'{display_name(run_specs)}' holds no *{RUN_SPEC_SUFFIX}",
+            code="DPONE_RUN_SPEC_NOT_FOUND",
+            fix="compile them with: dpone gitops airflow run-spec MANIFEST",
+        )
+    return Path(os.path.relpath(run_specs.resolve(), output.resolve().parent)).as_posix(), tuple(names)
+
+
+def _inside(path: Path, root: Path) -> str:
+    """POSIX path below the bundle root. Raises ETLConfigurationError for a file outside it."""
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        raise ETLConfigurationError(
+            "the pack lies outside the project", code="DPONE_PACK_OUTSIDE_PROJECT", fix="write it below --project-dir"
+        ) from None
+
+
+def _bounded(path: Path) -> bytes:
+    try:
+        return read_file_bounded(path, MAX_PLATFORM_BYTES)
+    except OSError:
+        raise ETLConfigurationError(f"'{display_name(path)}' cannot be read", code="DPONE_PLATFORM_NOT_FOUND") from None

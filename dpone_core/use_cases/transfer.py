@@ -1,0 +1,181 @@
+"""What an operator does with a native transfer: look at its runs and ranges, and say what became of a blocked batch.
+
+Both take the target's lease, so that they never work beside a load. A declaration is durable as evidence before the
+checkpoints change, and says so after.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from dpone_core.errors import ETLConfigurationError
+from dpone_core.evidence.audit import utc_text
+from dpone_core.model.identity import LoadId, LoadIdentity, RunId
+from dpone_core.model.partition import TransferRoute, TransferRun, TransferRunState
+from dpone_core.model.table_schema import TableSchema
+from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.native_transfer.reconcile import (
+    Found,
+    NothingToReconcileError,
+    ReconciliationContradictedError,
+    SinkSays,
+    UnresolvedBatch,
+    resolved,
+    unresolved_batches,
+)
+from dpone_core.native_transfer.report import checkpoint_summary
+from dpone_core.planning.partitions import route_of
+from dpone_core.ports.session import SinkPorts
+from dpone_core.ports.sink import LineageColumns, StageRequest
+from dpone_core.use_cases.operations import MAX_REASON_CHARACTERS, Operation
+from dpone_core.use_cases.run import fresh_identity
+from dpone_core.wiring.sessions import checkpoint_store
+
+SHOW_KIND: Final = "dpone.transfer_show.v1"
+RECONCILIATION_KIND: Final = "dpone.transfer_reconciliation.v1"
+
+
+def show_transfer(operation: Operation, run_id: str | None) -> dict[str, object]:
+    """Open runs of the process's route, or one run whatever its state."""
+    identity = fresh_identity(operation.invocation, operation.runtime.clock, 1)
+    with operation.leased(identity) as sink:
+        store, route = _store(operation, sink), route_of(operation.plan)
+        runs = store.open_runs(route) if run_id is None else (_run(store, route, run_id),)
+        return {
+            "kind": SHOW_KIND,
+            "process": operation.plan.process,
+            "source_table": route.source_table,
+            "target_table": route.target_table,
+            "strategy": route.strategy.value,
+            "runs": [_run_document(operation, sink, store, run) for run in runs],
+        }
+
+
+def reconcile_transfer(
+    operation: Operation, run_id: str, found: Found, reason: str, *, override_marker: bool
+) -> dict[str, object]:
+    """Resolves every unresolved batch of a run by what was found, or releases the run.
+
+    Raises NothingToReconcileError, and ReconciliationContradictedError when the sink's marker says otherwise.
+    """
+    if not reason.strip() or len(reason) > MAX_REASON_CHARACTERS:
+        raise ETLConfigurationError(
+            f"a reason of 1 to {MAX_REASON_CHARACTERS} characters is required", code="DPONE_STATE_REASON_REQUIRED"
+        )
+    identity = fresh_identity(operation.invocation, operation.runtime.clock, 1)
+    with operation.leased(identity) as sink:
+        store, route = _store(operation, sink), route_of(operation.plan)
+        run = _run(store, route, run_id)
+        batches = unresolved_batches(store.latest(route, run_id))
+        if not batches and found is not Found.REMOVED:
+            raise NothingToReconcileError(
+                "no batch of this run is unresolved", fix="look at its ranges with `dpone transfer show`"
+            )
+        says = {batch.batch_id: sink_says(operation, sink, run_id, batch) for batch in batches}
+        if not override_marker and any(each.contradicts(found) for each in says.values()):
+            raise ReconciliationContradictedError(
+                f"the target's load marker says otherwise than '{found}'",
+                fix="look again; if the target was repaired by hand since, pass --override-marker",
+            )
+        document = {
+            "kind": RECONCILIATION_KIND,
+            "process": operation.plan.process,
+            "run_id": run_id,
+            "target_table": route.target_table,
+            "found": found.value,
+            "override_marker": override_marker,
+            "reason": operation.resolver.redactor.text(reason),
+            "batches": [_batch_document(batch, says[batch.batch_id]) for batch in batches],
+        }
+        _record(operation, identity, {**document, "status": "requested"})
+        now = operation.runtime.clock.utc_now()
+        if found is Found.REMOVED:
+            store.save_run(replace(run, state=TransferRunState.RELEASED, updated_at=now), run)
+        else:
+            for batch in batches:
+                before = {record.partition_id: (record,) for record in batch.records}
+                store.append(route, run_id, resolved(batch, found, now), before)
+        _record(operation, identity, {**document, "status": "applied"})
+        return {
+            **document,
+            "status": "applied",
+            "run": _run_document(operation, sink, store, _run(store, route, run_id)),
+        }
+
+
+def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: UnresolvedBatch) -> SinkSays:
+    """Asked by the very identity the batch was published under. A batch without rows leaves no mark anywhere;
+    a legacy sink knows that nothing is visible, not that everything is."""
+    if batch.load_id is None or not batch.rows:
+        return SinkSays.CANNOT_SAY
+    target = operation.plan.target
+    request = StageRequest(
+        identity=LoadIdentity(run_id=RunId(run_id), load_id=LoadId(batch.load_id), attempt=batch.attempt),
+        target=target.table,
+        staging_schema=target.staging_schema,
+        schema=TableSchema(columns=()),
+        strategy=target.strategy,
+        physical_design=target.physical_design,
+        lineage=LineageColumns(),
+    )
+    if sink.legacy is not None:
+        return SinkSays.CANNOT_SAY if sink.legacy.has_rows(request) else SinkSays.NOT_PUBLISHED
+    return SinkSays.of(None if sink.publications is None else sink.publications.holds(request, batch.mark))
+
+
+def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:
+    store = checkpoint_store(operation.config, sink, operation.evidence_root)
+    if store is None:
+        raise ETLConfigurationError(
+            "the sink of this process has no control tables, so it keeps no checkpoints",
+            code="DPONE_TRANSFER_NOT_KEPT",
+            fix="set source.options.partitioning.checkpoints: file",
+        )
+    return store
+
+
+def _run(store: CheckpointStore, route: TransferRoute, run_id: str) -> TransferRun:
+    run = store.run(route, run_id)
+    if run is None:
+        raise ETLConfigurationError(
+            "this route knows no transfer of that run id", code="DPONE_RUN_UNKNOWN", fix="run: dpone transfer show"
+        )
+    return run
+
+
+def _run_document(operation: Operation, sink: SinkPorts, store: CheckpointStore, run: TransferRun) -> dict[str, object]:
+    records = store.latest(run.route, run.run_id)
+    return {
+        "run_id": run.run_id,
+        "state": run.state.value,
+        "planned_by_load_id": run.load_id,
+        "transfer_plan": run.plan_fingerprint,
+        "updated_at": utc_text(run.updated_at),
+        "partitioning_column": run.plan.column,
+        "planned_ranges": len(run.plan.ranges),
+        "planned_rows": run.plan.rows,
+        "checkpoint_summary": checkpoint_summary(records),
+        "torn_record": store.torn(run.route, run.run_id),
+        "unresolved": [
+            _batch_document(batch, sink_says(operation, sink, run.run_id, batch))
+            for batch in unresolved_batches(records)
+        ],
+    }
+
+
+def _batch_document(batch: UnresolvedBatch, says: SinkSays) -> dict[str, object]:
+    return {
+        "checkpoint_batch_id": batch.batch_id,
+        "phase": batch.phase.value,
+        "partitions": [record.partition_id for record in batch.records],
+        "rows": batch.rows,
+        "load_marker_says": says.value,
+    }
+
+
+def _record(operation: Operation, identity: LoadIdentity, document: dict[str, object]) -> None:
+    at = utc_text(operation.runtime.clock.utc_now())
+    path = f"runs/{operation.plan.process}/transfer_reconciliations/{identity.load_id}.json"
+    operation.runtime.evidence.publish(path, (json.dumps({**document, "at": at}, indent=2) + "\n").encode())
