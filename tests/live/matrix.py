@@ -182,7 +182,7 @@ def mssql_source(directory: Path) -> Iterator[Source]:
     from dpone_core.model.connection import Connection
 
     name = f"orders_{uuid4().hex[:8]}"
-    odbc = address_of(Connection(ref="origin", uri=uri)).odbc(driver_path())
+    odbc = address_of(Connection(ref="origin", uri=uri, origin="environment")).odbc(driver_path())
     with closing(pyodbc.connect(odbc, autocommit=True)) as server:
 
         def write(rows: Sequence[Row]) -> None:

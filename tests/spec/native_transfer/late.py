@@ -62,7 +62,7 @@ class _StalledRanges:
 
 def late_load(fan: Fan, plan: str, index: int, meanwhile: Meanwhile, stalls: Stalls) -> TransferExecution:
     """`meanwhile` happens while the process that stages this range stands still; then it goes on, or fails."""
-    prepared, invocation, environment = _parts(fan)
+    prepared, invocation, runtime = _parts(fan)
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
@@ -85,7 +85,7 @@ def late_load(fan: Fan, plan: str, index: int, meanwhile: Meanwhile, stalls: Sta
 
             yield replace(sessions, open_reader=open_reader)
 
-    process = FanOutProcess(prepared=prepared, invocation=invocation, environment=environment, sessions=opened)
+    process = FanOutProcess(prepared=prepared, invocation=invocation, runtime=runtime, sessions=opened)
     return process.load(RangeItem(index=index, transfer_plan=plan))
 
 
@@ -118,7 +118,7 @@ class _FailingSource(_StalledSource):
 
 def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
     """`meanwhile` happens when this process has counted the source and has not stored its plan."""
-    prepared, invocation, environment = _parts(fan)
+    prepared, invocation, runtime = _parts(fan)
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
@@ -127,13 +127,13 @@ def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
             source = replace(sessions.source, ranges=_StalledSource(sessions.source.ranges, meanwhile))
             yield replace(sessions, source=source)
 
-    return FanOutProcess(prepared=prepared, invocation=invocation, environment=environment, sessions=opened).plan()
+    return FanOutProcess(prepared=prepared, invocation=invocation, runtime=runtime, sessions=opened).plan()
 
 
 @contextmanager
 def ledger_of(fan: Fan) -> Iterator[TransferLedger]:
     """What a process that has just read the checkpoints of the run works with."""
-    prepared, invocation, environment = _parts(fan)
+    prepared, invocation, runtime = _parts(fan)
     with session_opener(prepared)(fresh_identity(invocation, environment.clock, 1)) as sessions:
         store, route = sessions.checkpoints, route_of(prepared.planned.plan)
         assert store is not None
