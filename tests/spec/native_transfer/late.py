@@ -134,12 +134,12 @@ def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
 def ledger_of(fan: Fan) -> Iterator[TransferLedger]:
     """What a process that has just read the checkpoints of the run works with."""
     prepared, invocation, runtime = _parts(fan)
-    with session_opener(prepared)(fresh_identity(invocation, environment.clock, 1)) as sessions:
+    with session_opener(prepared)(fresh_identity(invocation, runtime.clock, 1)) as sessions:
         store, route = sessions.checkpoints, route_of(prepared.planned.plan)
         assert store is not None
         run = store.run(route, RUN)
         assert run is not None
-        made = TransferLedger(store=store, run=run, clock=environment.clock)
+        made = TransferLedger(store=store, run=run, clock=runtime.clock)
         made.latest.update((record.partition_id, record) for record in store.latest(route, RUN))
         yield made
 
