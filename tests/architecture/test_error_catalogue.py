@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.connectors.mssql.driver import DriverMissingError
 from dpone_core.errors import ExitClass
 from dpone_core.model.error_catalogue import CATALOGUE
+from tests.connectors.unixodbc import require_unixodbc
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dpone_core", "dpone_airflow", "dag_factories")
@@ -197,16 +199,29 @@ def test_an_entry_says_what_it_means_and_what_to_do_in_one_sentence_each(code: s
         assert ". " not in sentence
 
 
+def states_code(node: ast.stmt) -> bool:
+    """Whether this is a class whose body assigns `code`."""
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    targets = [target for item in body if isinstance(item, ast.Assign) for target in item.targets]
+    targets += [item.target for item in body if isinstance(item, ast.AnnAssign)]
+    return any(ast.unparse(target) == "code" for target in targets)
+
+
 def test_a_refusal_by_its_class_is_a_refusal_in_the_catalogue() -> None:
+    """UNVERIFIED where a class with a code of its own is in a module that unixODBC is missing for."""
     from dpone_core.errors import ConnectorError, DponeError, ETLConfigurationError, ETLExecutionError
 
     known: list[type[DponeError]] = [DponeError, ETLConfigurationError, ETLExecutionError, ConnectorError]
     pending = list(known)
+    unread: list[ast.stmt] = []
     for name, module in modules():
         if any(isinstance(node, ast.ClassDef) and "Error" in ast.unparse(node) for node in module.body):
             dotted = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             if dotted.startswith("dpone_core."):
-                __import__(dotted)
+                try:
+                    __import__(dotted)
+                except DriverMissingError:
+                    unread += filter(states_code, module.body)
     while pending:
         for child in pending.pop().__subclasses__():
             if child.__module__.startswith("dpone_core") and child not in known:
@@ -220,3 +235,5 @@ def test_a_refusal_by_its_class_is_a_refusal_in_the_catalogue() -> None:
     }
     assert wrong == {}
     assert ExitClass.REFUSED in set(stated.values())
+    if unread:
+        require_unixodbc()

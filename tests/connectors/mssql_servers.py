@@ -33,7 +33,7 @@ class MssqlServer:
 
     def run(self, *batches: str) -> list[tuple[Any, ...]]:
         """Over the wire on a connection of its own; the rows of the last batch."""
-        import pyodbc
+        from dpone_core.connectors.mssql.odbc import pyodbc
 
         odbc = address_of(connection(self.uri)).odbc(driver_path())
         with closing(pyodbc.connect(odbc, autocommit=True)) as session:

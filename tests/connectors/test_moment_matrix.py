@@ -20,7 +20,6 @@ from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.connectors.clickhouse.open import open_source_and_sink
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
-from dpone_core.connectors.mssql.open import open_source as open_mssql
 from dpone_core.connectors.mysql.open import open_source as open_mysql
 from dpone_core.connectors.postgres.open import open_source as open_postgres
 from dpone_core.model.load_config import TableName
@@ -32,7 +31,7 @@ from dpone_core.testing.builders import INT64, stage_request
 from dpone_core.testing.open_sink import fresh_table
 from tests.connectors.mssql_servers import mssql_server
 from tests.connectors.mysql_servers import connected
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import connection, mssql_source
 from tests.live.servers import scratch_mysql, scratch_postgres
 
 ZONES = ("UTC", "Asia/Tokyo", "America/St_Johns", "Asia/Kathmandu")
@@ -199,7 +198,7 @@ def test_sql_server_moments_arrive_with_every_digit(session: Session, sink: Sink
             ]
             for name, (kind, digits) in columns.items()
         }
-        with open_mssql(connection(f"{server.uri}&reader={reader}")) as ports:
+        with mssql_source(f"{server.uri}&reader={reader}") as ports:
             arrives(session, sink, ports, TableName(schema="dbo", name="moments"), wanted)
 
 

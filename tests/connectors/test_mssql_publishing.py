@@ -27,6 +27,7 @@ from dpone_core.testing.replace_conformance import DATE, partitioned
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import APPEND, FULL_REFRESH, mssql_sink
 from tests.connectors.tds_double import Fault, TdsDouble, tds_double
+from tests.connectors.unixodbc import require_unixodbc
 
 MERGE: Final = StrategyMode.INCREMENTAL_MERGE
 REPLACE: Final = StrategyMode.PARTITION_REPLACE
@@ -264,8 +265,8 @@ def test_a_lock_that_is_not_granted_is_no_lost_session(double: TdsDouble, sink: 
 
 
 def test_a_lock_timeout_has_a_state_of_timeouts_and_is_no_loss() -> None:
-    import pyodbc
-
+    require_unixodbc()
+    from dpone_core.connectors.mssql.odbc import pyodbc
     from dpone_core.connectors.mssql.sink.database import is_lost
 
     told = "[HYT00] [Microsoft][ODBC Driver 18 for SQL Server]{} ({}) (SQLExecDirectW)"
