@@ -22,7 +22,7 @@ def step_title(spec: RunSpec, step: RunSpecStep) -> str:
 
 
 def step_document(spec: RunSpec, step: RunSpecStep) -> str:
-    """What the step does, its lineage, and what a retry would repeat."""
+    """Markdown of a task: what the step does, its lineage, and what a retry would repeat."""
     hook = step.hook
     lineage = (
         f"- reads: {_names(hook.inputs)}\n- writes: {_names(hook.outputs)}\n"
@@ -40,7 +40,7 @@ def step_document(spec: RunSpec, step: RunSpecStep) -> str:
 
 
 def partitions_document(spec: RunSpec) -> str:
-    """What the task does that lists the partitions of a plan."""
+    """Markdown of the task that lists the partitions of a plan."""
     return (
         f"Takes the receipt of the plan of **{spec.process}** and gives Airflow one entry for each planned partition, "
         "the partition of NULL keys first.\n\n"
@@ -50,7 +50,7 @@ def partitions_document(spec: RunSpec) -> str:
 
 
 def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
-    """What the group is and, where the DAG allows parallel runs, why it should not."""
+    """Markdown of the task group; warns where the DAG allows runs in parallel, which compete for one target."""
     lines = [
         f"dpone process **{spec.process}** from `{spec.manifest}`.",
         "",
@@ -64,7 +64,7 @@ def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
 
 
 def gate_document(spec: RunSpec) -> str:
-    """What the gate demands."""
+    """Markdown of the gate: what it demands, and where to look after a failure."""
     return (
         f"Passes only if every step of **{spec.process}** succeeded in this DAG run "
         f"and left its own verified receipt{_EACH_PARTITION if spec.mapped else ''}.\n\n"

@@ -15,7 +15,7 @@ from airflow.providers.common.compat.sdk import XCOM_RETURN_KEY, AirflowFailExce
 
 from dpone_airflow.judgment import judge
 from dpone_airflow.links import LoadReportLink
-from dpone_airflow.observing import observed
+from dpone_airflow.observing import observe_run
 from dpone_airflow.outcome import StepContract
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.receipt_verification import RECEIPT_REQUIRED
@@ -52,7 +52,7 @@ class DponeOutcomeGateOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, object]:
         ti = context["ti"]
-        verdict = judge(observed(context, self.steps, self.workers))
+        verdict = judge(observe_run(context, self.steps, self.workers))
         for line in verdict.summary():
             self.log.log(logging.INFO if verdict.passed else logging.ERROR, "%s", line)
         if verdict.passed:

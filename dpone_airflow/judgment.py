@@ -31,9 +31,9 @@ TASK_STATE_UNKNOWN: Final = ErrorCode("DPONE_TASK_STATE_UNKNOWN")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepObservation:
-    """One task of a step as the gate sees it: raw XCom value (untrusted), task state, what the operator left.
+    """What the gate reads of one task: the raw XCom value (untrusted), the task state, the end its operator recorded.
 
-    `is_surplus`: the task's index is none of the plan's.
+    `is_surplus`: the task has a map index that the plan does not have.
     """
 
     contract: StepContract
@@ -47,7 +47,7 @@ class StepObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskObservation:
-    """A task that runs in the worker and leaves no receipt: its state, and why it refused."""
+    """What the gate reads of a task that runs in the worker and leaves no receipt: its state and its refusal code."""
 
     task: str
     task_state: str | None
@@ -57,8 +57,8 @@ class TaskObservation:
 Observation = StepObservation | TaskObservation
 
 
-def accepted_plan(seen: StepObservation) -> FanOut | None:
-    """What the plan's own receipt says, only if nothing at all is wrong with its step."""
+def plan_of(seen: StepObservation) -> FanOut | None:
+    """The fan-out that a plan step's receipt states; None unless that step passed without any finding."""
     judged = _judge_step(seen)
     return fan_out_of(judged.receipt) if judged.passed else None
 

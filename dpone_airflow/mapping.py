@@ -1,4 +1,4 @@
-"""A plan's receipt -> one mapping item per partition, and whether an item is that of a map index. Pure.
+"""Turns a plan's receipt into one mapping item per partition, and checks that an item belongs to a map index. Pure.
 
 Item N is partition N of the plan (0 is the partition of NULL keys), and Airflow gives it map index N: what a pod stages
 is known from its index alone. Source: design 10 and 12; cases A21, A22.
@@ -26,7 +26,7 @@ _MODE: Final = "native_transfer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanOut:
-    """What an accepted receipt of a plan says: its fingerprint and how many partitions it has."""
+    """A plan to be mapped: its fingerprint and its number of partitions, from an accepted receipt."""
 
     transfer_plan: str
     partitions: int
@@ -54,8 +54,11 @@ def fan_out_of(receipt: StepReceipt | None) -> FanOut | None:
     return FanOut(transfer_plan=receipt.transfer_plan, partitions=receipt.partitions)
 
 
-def listed(plan_receipt: object, expectation: ReceiptExpectation, limit: int) -> FanOut | ReceiptProblem:
-    """What the plan's own receipt (untrusted) says is to be mapped, or why nothing is; `limit` is Airflow's."""
+def plan_to_map(plan_receipt: object, expectation: ReceiptExpectation, limit: int) -> FanOut | ReceiptProblem:
+    """The fan-out of the plan's own receipt (untrusted), or the problem that forbids to map it.
+
+    `limit` is the number of tasks Airflow maps at most (core.max_map_length).
+    """
     examined = examine(plan_receipt, expectation)
     if examined.problems:
         return examined.problems[0]
@@ -71,7 +74,7 @@ def listed(plan_receipt: object, expectation: ReceiptExpectation, limit: int) ->
 def expectation_of(
     step: StepContract, item: object, *, dag_id: str, dag_run_id: str, map_index: int
 ) -> ReceiptExpectation | None:
-    """What the receipt of a mapped task must say, its item's plan included; None for an item that is not its own."""
+    """What the receipt of a mapped task must contain, the plan of its item included; None for another task's item."""
     plan = plan_of_item(item, map_index)
     if plan is None:
         return None
@@ -79,7 +82,7 @@ def expectation_of(
 
 
 def plan_of_item(item: object, map_index: int) -> str | None:
-    """The plan whose partition `map_index` this item is; None if it is any other item."""
+    """The fingerprint of the plan whose partition `map_index` this item describes; None for any other item."""
     plan = item.get("mapping_plan_fingerprint") if isinstance(item, Mapping) else None
     if not isinstance(plan, str) or map_index < 0:
         return None

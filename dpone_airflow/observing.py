@@ -1,4 +1,4 @@
-"""What the gate reads of one DAG run: each task's state and receipt, index by index.
+"""Reads of one DAG run what the gate judges: each task's state and receipt, index by index.
 
 Receipts are pulled one at a time: Airflow 2 drops missing entries from a list without a word. Source: kpo.md 3.1; A22.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpone_airflow.judgment import Observation, StepObservation, TaskObservation, accepted_plan, expected_indexes
+from dpone_airflow.judgment import Observation, StepObservation, TaskObservation, expected_indexes, plan_of
 from dpone_airflow.mapping import FanOut
 from dpone_airflow.outcome import STEP_END_KEY, StepContract
 from dpone_core.model.vocabulary import StepKind
@@ -16,8 +16,8 @@ from dpone_core.model.vocabulary import StepKind
 _REMOVED = "removed"
 
 
-def observed(context: Any, steps: Mapping[str, StepContract], workers: Mapping[str, str]) -> tuple[Observation, ...]:
-    """Everything there is to judge, in run-spec order.
+def observe_run(context: Any, steps: Mapping[str, StepContract], workers: Mapping[str, str]) -> tuple[Observation, ...]:
+    """One observation per task of the run, in run-spec order.
 
     `steps`: Airflow task id -> step. `workers`: step id -> task id of the task that lists the partitions behind it.
     """
@@ -35,14 +35,14 @@ def observed(context: Any, steps: Mapping[str, StepContract], workers: Mapping[s
         seen = run.step(task_id, contract, own_index, plan)
         found.append(seen)
         if contract.kind is StepKind.TRANSFER_PLAN:
-            plans[contract.step_id] = accepted_plan(seen)
+            plans[contract.step_id] = plan_of(seen)
         if contract.step_id in workers:
             found.append(run.worker_task(workers[contract.step_id]))
     return tuple(found)
 
 
 class _Run:
-    """One DAG run as the gate's task may see it."""
+    """Reads task states and XComs of one DAG run through the gate's own task instance."""
 
     def __init__(self, context: Any, task_ids: tuple[str, ...]) -> None:
         self._ti = context["ti"]

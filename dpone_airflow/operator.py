@@ -1,4 +1,4 @@
-"""DponePodOperator: a KubernetesPodOperator that believes a pod only with its verified receipt.
+"""DponePodOperator: a KubernetesPodOperator whose task succeeds only with a verified receipt of its pod.
 
 The stock operator calls a task successful when its pod ends with exit 0 and no receipt, and on SIGTERM of the worker;
 and it retries every failure. This one validates and re-projects the receipt, takes the pod's termination message as
@@ -108,11 +108,11 @@ class DponePodOperator(KubernetesPodOperator):
 
     def execute(self, context: Any) -> Any:
         base = super().execute
-        return self._guarded(context, lambda: base(context))
+        return self._run_guarded(context, lambda: base(context))
 
     def trigger_reentry(self, context: Any, event: dict[str, Any]) -> Any:
         base = super().trigger_reentry
-        return self._guarded(context, lambda: base(context, event))
+        return self._run_guarded(context, lambda: base(context, event))
 
     def extract_xcom(self, pod: Any, **kwargs: Any) -> Any:
         """The step's own receipt, re-projected through its contract; None for anything else the file holds."""
@@ -127,10 +127,10 @@ class DponePodOperator(KubernetesPodOperator):
         return self._receipt.wire() if self._receipt else None
 
     def cleanup(self, pod: Any, remote_pod: Any, xcom_result: Any = None, context: Any = None) -> None:
-        """Look at the pod once more before it goes, then let the stock operator judge its state and delete it."""
+        """Reads the pod once more, then lets the stock operator judge its state and delete it."""
         fresh = self._read_again(pod) if pod is not None and pod.metadata.name else None
         if fresh is not None and not self._killed and container_is_running(fresh, self.base_container_name):
-            fresh = self._stopped(fresh)
+            fresh = self._stop(fresh)
         self._observe(fresh or remote_pod)
         found = self._receipt.wire() if self._receipt else xcom_result
         super().cleanup(
@@ -140,7 +140,7 @@ class DponePodOperator(KubernetesPodOperator):
             context=context,
         )
 
-    def _guarded(self, context: Any, run: Callable[[], Any]) -> dict[str, object]:
+    def _run_guarded(self, context: Any, run: Callable[[], Any]) -> dict[str, object]:
         ti = context["ti"]
         self._expectation = self._expected_of(ti, -1 if ti.map_index is None else ti.map_index)
         failure: BaseException | None = None
@@ -166,7 +166,7 @@ class DponePodOperator(KubernetesPodOperator):
         return self.step.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=map_index)
 
     def _accept(self, received: object) -> None:
-        """Keep `received` if it is this step's own receipt, else remember why not."""
+        """Keeps `received` if it is this step's own receipt, else the first problem found in it."""
         if self._expectation is None:
             return
         examined = examine(received, self._expectation)
@@ -176,7 +176,7 @@ class DponePodOperator(KubernetesPodOperator):
             self._problem = examined.problems[0]
 
     def _observe(self, pod: Any) -> None:
-        """Exit code of the step's container, and the receipt in its termination message if there is none yet."""
+        """Takes the container's exit code and, without a receipt so far, the receipt in its termination message."""
         statuses = (pod.status.container_statuses if pod is not None and pod.status else None) or ()
         ended = next(
             (one.state.terminated for one in statuses if one.name == self.base_container_name and one.state), None
@@ -188,8 +188,8 @@ class DponePodOperator(KubernetesPodOperator):
         if second is not None:
             self._accept(second.wire())
 
-    def _stopped(self, pod: Any) -> Any:
-        """A pod that outlived its task, asked to stop; as last seen, with its step ended if its grace period allowed.
+    def _stop(self, pod: Any) -> Any:
+        """Stops a pod that is still running when its task ends; returns the pod as last read.
 
         It is stopped whatever `on_finish_action` says: left running it would compete with the next try. The pod is
         watched, not polled: between the end of its step and its removal there may be an instant only.
@@ -221,7 +221,7 @@ class DponePodOperator(KubernetesPodOperator):
             return None
 
     def _leave_for_the_gate(self, ti: Any) -> None:
-        """What the gate needs to name the cause of a failure: receipt, exit code, receipt problem."""
+        """Leaves as XCom what the gate needs to name the cause of a failure: receipt, exit code, receipt problem."""
         if self._receipt is not None:
             ti.xcom_push(key=XCOM_RETURN_KEY, value=self._receipt.wire())
         problem = self._problem.code if self._problem and self._receipt is None else None

@@ -1,4 +1,4 @@
-"""What is known of a step at parse time, and one try's end -> retry, stop or pass. Pure.
+"""What the DAG file knows of a step, and the decision after one try: pass, retry or stop. Pure.
 
 A retry happens only where it is known to harm nothing. Source: design 12; kpo.md 3.1; cases A01, A06, A15, A21.
 """
@@ -85,7 +85,7 @@ def step_contract(spec: RunSpec, step: RunSpecStep, dpone_version: str) -> StepC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEnd:
-    """What an operator saw of one try: the step's own receipt, the container's exit code, an interruption."""
+    """How one try ended: the step's own verified receipt, the container's exit code, whether it was interrupted."""
 
     receipt: StepReceipt | None
     exit_code: int | None

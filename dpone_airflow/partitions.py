@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
-from dpone_airflow.mapping import listed
+from dpone_airflow.mapping import plan_to_map
 from dpone_airflow.outcome import STEP_END_KEY, StepContract
 from dpone_core.contracts.receipt_verification import ReceiptProblem
 
@@ -40,7 +40,7 @@ class DponePartitionsOperator(BaseOperator):
         ti = context["ti"]
         expectation = self.plan.expectation(dag_id=ti.dag_id, dag_run_id=ti.run_id, map_index=-1)
         limit = conf.getint("core", "max_map_length", fallback=_AIRFLOW_MAPS)
-        found = listed(ti.xcom_pull(task_ids=self.plan_task_id, map_indexes=-1), expectation, limit)
+        found = plan_to_map(ti.xcom_pull(task_ids=self.plan_task_id, map_indexes=-1), expectation, limit)
         if isinstance(found, ReceiptProblem):
             ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": found.code})
             raise AirflowFailException(f"{found.code}: dpone partitions: {found.message}")

@@ -1,8 +1,8 @@
 """Run-spec step -> arguments of a KubernetesPodOperator task. Pure; the only place where Jinja templates stand.
 
 A step's pod gets its identity by environment, the receipts it must check as one variable, and only the secrets it
-names, by reference. What the cluster decides arrives as one merged value. Nothing here is a secret value, so all of it
-may be shown in the Airflow UI. Source: design 12; kpo.md 5 and 6; case A28.
+names, by reference. Settings of the cluster arrive as one merged `PlatformSettings`. Nothing here is a secret value,
+so all of it may be shown in the Airflow UI. Source: design 12; kpo.md 5 and 6; case A28.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LABEL_CHARACTERS: Final = 63
 _POD_NAME_CHARACTERS: Final = 50
 _UNSAFE_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _UNSAFE_NAME: Final = re.compile(r"[^a-z0-9]+")
-_quoted: Final = lru_cache(maxsize=4096)(shlex.quote)
+_quote: Final = lru_cache(maxsize=4096)(shlex.quote)
 """Words of commands repeat from step to step and from process to process."""
 _NAMED_ALIKE: Final = (
     *("namespace", "kubernetes_conn_id", "in_cluster", "config_file", "service_account_name", "image_pull_policy"),
@@ -70,7 +70,7 @@ class PodArguments:
 
 
 class ProcessPods:
-    """The pods of one process: what all steps share is worked out once, the rest per step.
+    """Builds the pod arguments of every step of one process; what all steps share is computed once.
 
     `shared`: accepted by every supported KubernetesPodOperator. `optional`: pass only what the installed signature has.
     """
@@ -102,7 +102,7 @@ class ProcessPods:
             "on_kill_action": "delete_pod",
         }
         self._planned_by = spec.mapped.mapped_over if spec.mapped is not None else None
-        self._variables = {
+        self._env = {
             **platform.env,
             **_IDENTITY,
             "DPONE_PROJECT_DIR": platform.bundle_root,
@@ -122,7 +122,7 @@ class ProcessPods:
         }
 
     def arguments(self, step: RunSpecStep, *, task_ids: Mapping[str, str]) -> PodArguments:
-        """What is one step's own; `task_ids` maps each step whose receipt it needs to its Airflow task id.
+        """The arguments that differ from step to step; `task_ids`: Airflow task ids of the steps it needs receipts of.
 
         Raises ETLConfigurationError when the platform would end the step before its own limit.
         """
@@ -133,31 +133,31 @@ class ProcessPods:
                 "cmds": [command],
                 "arguments": arguments,
                 "retries": step.retries,
-                "env_vars": self._environment(step, task_ids),
+                "env_vars": self._env_of(step, task_ids),
                 "labels": {**self._labels, "dpone_step": label_value(step_id)},
                 "active_deadline_seconds": self.platform.deadline_of(step.timeout_seconds),
-                "dpone_command": " ".join(map(_quoted, step.argv)),
+                "dpone_command": " ".join(map(_quote, step.argv)),
                 "run_spec_ref": {**self._reference, "step_id": step_id},
             },
             secret_env=step.secret_env,
             execution_timeout_seconds=self.platform.startup_timeout_seconds + step.timeout_seconds,
         )
 
-    def _environment(self, step: RunSpecStep, task_ids: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a step's pod; an interval that the run does not have is the empty text.
+    def _env_of(self, step: RunSpecStep, task_ids: Mapping[str, str]) -> dict[str, str]:
+        """Environment variables of a step's pod. An interval that the run does not have is the empty text.
 
-        A load whose partitions have tasks of their own publishes the plan that they staged.
+        A load whose partitions were staged by tasks of their own gets the fingerprint of the plan they belong to.
         """
-        variables = {**self._variables, "DPONE_STEP_ID": step.step_id}
+        env = {**self._env, "DPONE_STEP_ID": step.step_id}
         if step.receipts_from:
             pulled = ", ".join(f"'{name}': {_receipt_of(task_ids[name])}" for name in step.receipts_from)
-            variables["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
+            env["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
         if step.mapped_over is not None:
-            variables["DPONE_AIRFLOW_MAPPING_ITEM"] = _MAPPING_ITEM
+            env["DPONE_AIRFLOW_MAPPING_ITEM"] = _MAPPING_ITEM
         if self._planned_by is not None and step.kind is StepKind.LOAD and self._planned_by in task_ids:
             plan = _receipt_of(task_ids[self._planned_by])
-            variables["DPONE_TRANSFER_PLAN"] = "{{ (" + plan + " or {}).get('transfer_plan') or '' }}"
-        return variables
+            env["DPONE_TRANSFER_PLAN"] = "{{ (" + plan + " or {}).get('transfer_plan') or '' }}"
+        return env
 
 
 def inline_step(spec: RunSpec) -> RunSpecStep:
@@ -191,13 +191,13 @@ def inline_step(spec: RunSpec) -> RunSpecStep:
 
 
 def _receipt_of(task_id: str) -> str:
-    """The Jinja expression of one task's receipt; None stays visible as null."""
+    """The Jinja expression that pulls one task's receipt; a missing receipt renders as null."""
     return f"ti.xcom_pull(task_ids='{task_id}', map_indexes=ti.map_index)"
 
 
 def pod_name(process: str, step_id: str) -> str:
     """A DNS label of at most 50 characters; Airflow adds a random suffix."""
-    return _shortened(_UNSAFE_NAME.sub("-", f"dpone-{process}-{step_id}".lower()).strip("-"), _POD_NAME_CHARACTERS)
+    return _shorten(_UNSAFE_NAME.sub("-", f"dpone-{process}-{step_id}".lower()).strip("-"), _POD_NAME_CHARACTERS)
 
 
 @lru_cache(maxsize=4096)
@@ -205,11 +205,11 @@ def label_value(text: str) -> str:
     """A Kubernetes label value (at most 63 characters); distinct texts stay distinct."""
     safe = _UNSAFE_LABEL.sub("_", text).strip("_.-") or "none"
     if safe == text:
-        return _shortened(safe, _LABEL_CHARACTERS)
+        return _shorten(safe, _LABEL_CHARACTERS)
     return f"{safe[: _LABEL_CHARACTERS - 9].rstrip('_.-')}-{_short_hash(text)}"
 
 
-def _shortened(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[: limit - 9].rstrip('_.-')}-{_short_hash(text)}"

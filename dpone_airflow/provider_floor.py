@@ -1,4 +1,4 @@
-"""The oldest versions beside which dpone's operators were proven, and the refusal of older ones. No vendor import.
+"""The oldest Airflow and provider versions that dpone is tested with; older ones are refused. Imports no vendor.
 
 An older KubernetesPodOperator loses the receipt of a failed pod or hangs on it: a task would then say less than the
 truth. Source: design 12; cases A02, A14, A16.

@@ -31,7 +31,7 @@ from dpone_airflow.run_spec_files import (
     load_run_specs,
     report_broken_run_specs,
 )
-from dpone_airflow.vendor import PodOperatorArguments, supported
+from dpone_airflow.vendor import PodOperatorArguments, select_supported
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.version import __version__
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 GATE_TASK_ID: Final = "outcome_gate"
 LISTING_RETRIES: Final = 2
-"""Of the task that lists partitions: it reads one receipt, and what it refuses is not repeated."""
+"""Retries of the task that lists partitions. It only reads a receipt; a refusal is final and is not retried."""
 
 RunSpecSource = RunSpec | str | Path | None
 PlatformSource = Platform | Mapping[str, object] | None
@@ -81,7 +81,7 @@ def wire_dpone_gitops_task_group(
     group = TaskGroup(
         group_id=group_id or f"dpone_{spec.process}"[:100],
         dag=dag,
-        **supported(
+        **select_supported(
             TaskGroup,
             {
                 "group_display_name": f"dpone {spec.process}",
@@ -99,10 +99,10 @@ def wire_dpone_gitops_task_group(
         if step.mapped_over is None:
             task = process.step_task(step, contract, step.step_id, task_ids, task_group=group)
         else:
-            listed = process.partitions_task(contracts[step.mapped_over], task_ids, task_group=group)
-            listed.set_upstream(tasks[step.mapped_over])
-            workers[step.mapped_over] = listed
-            task = process.mapped_task(step, contract, task_ids, listed, task_group=group)
+            partitions = process.partitions_task(contracts[step.mapped_over], task_ids, task_group=group)
+            partitions.set_upstream(tasks[step.mapped_over])
+            workers[step.mapped_over] = partitions
+            task = process.mapped_task(step, contract, task_ids, partitions, task_group=group)
         if step.depends_on:
             task.set_upstream([tasks[needed] for needed in step.depends_on])
         tasks[step.step_id] = task
@@ -132,11 +132,11 @@ def wire_dpone_gitops_task_with_gate(
 
 
 class _Process:
-    """One run-spec on its way into a DAG."""
+    """Builds the tasks of one run-spec in one DAG."""
 
     def __init__(self, dag: Any, run_spec: RunSpecSource, platform: PlatformSource) -> None:
         self.dag = dag
-        self.spec = _resolved(dag, run_spec)
+        self.spec = _load(dag, run_spec)
         settings = self.spec.platform if platform is None else self.spec.platform.overridden_by(Platform.of(platform))
         self._settings = settings
         self._arguments = PodOperatorArguments(ProcessPods(self.spec, settings, dpone_version=__version__))
@@ -157,7 +157,7 @@ class _Process:
         )
 
     def mapped_task(
-        self, step: RunSpecStep, contract: StepContract, task_ids: Mapping[str, str], listed: Any, **placed: Any
+        self, step: RunSpecStep, contract: StepContract, task_ids: Mapping[str, str], partitions: Any, **placed: Any
     ) -> Any:
         from dpone_airflow.mapped_operator import DponeMappedPodOperator
 
@@ -172,7 +172,7 @@ class _Process:
             **self._arguments.of(step, task_ids),
             **parallel,
             **placed,
-        ).expand(mapping_item=listed.output)
+        ).expand(mapping_item=partitions.output)
 
     def partitions_task(self, plan: StepContract, task_ids: Mapping[str, str], **placed: Any) -> Any:
         from dpone_airflow.partitions import DponePartitionsOperator
@@ -223,7 +223,7 @@ class _Process:
 
 
 def _assets(spec: RunSpec, outlets: Outlets) -> list[Any]:
-    """What the gate updates: it is the only task whose success proves a load."""
+    """The assets that the gate updates: it is the only task whose success proves a load."""
     if not isinstance(outlets, bool):
         return list(outlets)
     if not outlets:
@@ -239,7 +239,7 @@ def _assets(spec: RunSpec, outlets: Outlets) -> list[Any]:
     return [Asset(spec.asset)]
 
 
-def _resolved(dag: Any, run_spec: RunSpecSource) -> RunSpec:
+def _load(dag: Any, run_spec: RunSpecSource) -> RunSpec:
     if isinstance(run_spec, RunSpec):
         return run_spec
     return load_run_spec(Path(dag.fileloc).parent / (run_spec or f"{dag.dag_id}{RUN_SPEC_SUFFIX}"))

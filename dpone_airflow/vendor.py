@@ -1,4 +1,4 @@
-"""Pure pod arguments -> keyword arguments of the installed KubernetesPodOperator, with Kubernetes' own types.
+"""Turns pure pod arguments into keyword arguments of the installed KubernetesPodOperator, with Kubernetes' own types.
 
 The only wiring module that imports vendors, and only when a task is made. Source: design 12; kpo.md 7.
 """
@@ -21,7 +21,10 @@ from dpone_core.errors import ETLConfigurationError
 
 
 class PodOperatorArguments:
-    """Arguments of one process's operators; what its pods share is made once."""
+    """Builds the keyword arguments of the operators of one process; what its pods share is built once.
+
+    Raises ETLConfigurationError when the platform names an argument that the installed operator does not have.
+    """
 
     def __init__(self, pods: ProcessPods) -> None:
         require_supported()
@@ -40,8 +43,8 @@ class PodOperatorArguments:
         self._secret = Secret
         self._shared = {
             **pods.shared,
-            **supported(KubernetesPodOperator, pods.optional),
-            **_stated_parts(settings),
+            **select_supported(KubernetesPodOperator, pods.optional),
+            **_pod_parts(settings),
             "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
         }
 
@@ -56,7 +59,7 @@ class PodOperatorArguments:
         }
 
 
-def supported(callee: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def select_supported(callee: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that the installed callee knows."""
     known = parameters_of(callee)
     return {name: value for name, value in arguments.items() if name in known}
@@ -68,8 +71,8 @@ def parameters_of(callee: Any) -> frozenset[str]:
     return frozenset(inspect.signature(callee.__init__).parameters)
 
 
-def _stated_parts(settings: PlatformSettings) -> dict[str, Any]:
-    """Only what is set, so that pod template and connection decide the rest."""
+def _pod_parts(settings: PlatformSettings) -> dict[str, Any]:
+    """Kubernetes objects of the settings that are set; pod template and Airflow connection decide all others."""
     from kubernetes.client import models as k8s
 
     parts: dict[str, Any] = {}
@@ -80,13 +83,13 @@ def _stated_parts(settings: PlatformSettings) -> dict[str, Any]:
             requests=settings.resources.requests or None, limits=settings.resources.limits or None
         )
     if settings.tolerations:
-        parts["tolerations"] = [k8s.V1Toleration(**_stated(one)) for one in settings.tolerations]
+        parts["tolerations"] = [k8s.V1Toleration(**_set_fields(one)) for one in settings.tolerations]
     if settings.affinity:
         parts["affinity"] = dict(settings.affinity)
     if settings.security_context is not None:
-        parts["security_context"] = k8s.V1PodSecurityContext(**_security(k8s, settings.security_context))
+        parts["security_context"] = k8s.V1PodSecurityContext(**_security_fields(k8s, settings.security_context))
     if settings.container_security_context is not None:
-        of_container = k8s.V1SecurityContext(**_security(k8s, settings.container_security_context))
+        of_container = k8s.V1SecurityContext(**_security_fields(k8s, settings.container_security_context))
         parts["container_security_context"] = of_container
         parts["xcom_sidecar_container_security_context"] = of_container
     if settings.volumes:
@@ -101,8 +104,8 @@ def _stated_parts(settings: PlatformSettings) -> dict[str, Any]:
     return parts
 
 
-def _security(k8s: Any, section: Contract) -> dict[str, Any]:
-    fields = _stated(section)
+def _security_fields(k8s: Any, section: Contract) -> dict[str, Any]:
+    fields = _set_fields(section)
     if "seccomp_profile" in fields:
         fields["seccomp_profile"] = k8s.V1SeccompProfile(**fields["seccomp_profile"])
     if "capabilities" in fields:
@@ -118,9 +121,9 @@ def _volume(k8s: Any, volume: Volume) -> Any:
         return k8s.V1Volume(name=volume.name, config_map=k8s.V1ConfigMapVolumeSource(name=volume.config_map))
     if volume.secret is not None:
         return k8s.V1Volume(name=volume.name, secret=k8s.V1SecretVolumeSource(secret_name=volume.secret))
-    empty = _stated(volume.empty_dir) if volume.empty_dir is not None else {}
+    empty = _set_fields(volume.empty_dir) if volume.empty_dir is not None else {}
     return k8s.V1Volume(name=volume.name, empty_dir=k8s.V1EmptyDirVolumeSource(**empty))
 
 
-def _stated(section: Contract) -> dict[str, Any]:
+def _set_fields(section: Contract) -> dict[str, Any]:
     return section.model_dump(mode="json", exclude_defaults=True)

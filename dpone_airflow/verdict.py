@@ -1,4 +1,4 @@
-"""The judgment on a run as the gate passes it on: flat mapping for XCom, advice for a person, lines for a log. Pure.
+"""The gate's verdict on a run: the flat XCom mapping, the advice for a person and the log lines. Pure.
 
 Source: design 12; kpo.md 3.1; cases A01, A06, A22.
 """
@@ -39,7 +39,7 @@ class StepVerdict:
 
     @property
     def name(self) -> str:
-        """The step as a person finds it: `transfer_partition[1]`."""
+        """The step with its map index, as Airflow shows it: `transfer_partition[1]`."""
         return self.step_id if self.map_index is None else f"{self.step_id}[{self.map_index}]"
 
     @property
@@ -100,10 +100,9 @@ class Verdict:
 
     @property
     def retry_classification(self) -> str | None:
-        """None on success; a run that failed around a succeeded step asks for a look before anything is repeated.
+        """None on success, else the strictest classification of all tasks that ran and failed.
 
-        The strictest word of all that ran and failed counts. Behind a committed load, what allows the repeat of a hook
-        does not allow that of the run.
+        Where the load is committed a repeat of the run may repeat the load, whatever a failed hook allows for itself.
         """
         if self.passed or self.primary is None:
             return None
@@ -135,7 +134,7 @@ class Verdict:
         lines = [f"dpone gate {'PASSED' if self.passed else 'FAILED'}: process {self.process}, run {self.dag_run_id}"]
         if self.primary is not None:
             lines.append(f"primary cause: step {self.primary.name}: {self.primary.code}")
-        lines.append(f"target: {effect(self.load) if self.load else 'no receipt of the load tells'}")
+        lines.append(f"target: {effect(self.load) if self.load else 'not known, the load left no receipt'}")
         lines += wrap(f"what to do: {self.advice}", _LINE_CHARACTERS, subsequent_indent="  ")
         for name in dict.fromkeys(step.step_id for step in self.steps):
             steps = self._of(name)
@@ -205,7 +204,7 @@ def _lines_of(step: StepVerdict) -> list[str]:
 
 
 def _classification_of(step: StepVerdict) -> RetryClassification:
-    """What the first failing step says of its own repeat, or what its kind does where it left no word."""
+    """The classification of one failed step: its receipt's, or without a receipt the one that its kind implies."""
     receipt = step.receipt
     if receipt is not None and receipt.retry_classification is not None:
         return receipt.retry_classification

@@ -16,11 +16,11 @@ from dpone_airflow.judgment import (
     Observation,
     StepObservation,
     TaskObservation,
-    accepted_plan,
     expected_indexes,
     judge,
+    plan_of,
 )
-from dpone_airflow.mapping import FanOut, expectation_of, fan_out_of, listed, plan_of_item
+from dpone_airflow.mapping import FanOut, expectation_of, fan_out_of, plan_of_item, plan_to_map
 from dpone_airflow.outcome import RetryDecision, StepContract, StepEnd, decide_retry, step_contract
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.receipt_verification import ReceiptProblem
@@ -152,7 +152,7 @@ def test_a_surplus_index_fails_whatever_it_left() -> None:
 
 
 def test_the_plan_s_own_receipt_says_which_indexes_there_must_be() -> None:
-    assert accepted_plan(seen(PLAN)) == PLANNED
+    assert plan_of(seen(PLAN)) == PLANNED
     assert expected_indexes(PLANNED, [0, 2]) == (range(3), ())
     assert expected_indexes(PLANNED, [4, 0, -1, 3]) == (range(3), (-1, 3, 4))
 
@@ -170,7 +170,7 @@ def test_the_plan_s_own_receipt_says_which_indexes_there_must_be() -> None:
 )
 def test_without_an_accepted_plan_no_index_counts(changes: dict[str, Any]) -> None:
     plan = seen(PLAN, **changes)
-    assert accepted_plan(plan) is None
+    assert plan_of(plan) is None
     nothing_counts = seen(PARTITION, received=None)
     judged = judge(run(nothing_counts, plan=plan))
     assert judged.primary is not None and judged.primary.name == "transfer_plan"
@@ -268,8 +268,8 @@ def test_nothing_is_mapped_without_the_plan_s_own_receipt_or_beyond_what_airflow
     received: object, code: str
 ) -> None:
     expectation = PLAN.expectation(dag_id="flights", dag_run_id=RUN, map_index=-1)
-    assert listed(own(PLAN).wire(), expectation, 3) == PLANNED
-    found = listed(received, expectation, 3)
+    assert plan_to_map(own(PLAN).wire(), expectation, 3) == PLANNED
+    found = plan_to_map(received, expectation, 3)
     assert isinstance(found, ReceiptProblem) and found.code == code
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpone_airflow.judgment import StepObservation, TaskObservation, judge
-from dpone_airflow.observing import observed
+from dpone_airflow.observing import observe_run
 from tests.airflow.provider.test_fan_out import LOAD, PARTITION, PLAN, RUN, SHA_D, own
 
 STEPS = {"g.transfer_plan": PLAN, "g.transfer_partition": PARTITION, "g.dpone_run_flights": LOAD}
@@ -73,7 +73,7 @@ def run() -> Run:
 
 def indexes(context: dict[str, Any]) -> list[tuple[int, bool]]:
     """Index and whether it is surplus, of every observation of the mapped step."""
-    found = observed(context, STEPS, WORKERS)
+    found = observe_run(context, STEPS, WORKERS)
     return [
         (one.expectation.map_index, one.is_surplus)
         for one in found
@@ -82,8 +82,8 @@ def indexes(context: dict[str, Any]) -> list[tuple[int, bool]]:
 
 
 def test_every_index_of_the_plan_is_pulled_by_itself_and_held_to_the_plan(run: Run) -> None:
-    found = observed(run.context, STEPS, WORKERS)
-    assert judge(found).passed and judge(observed(run.context_of_airflow_2, STEPS, WORKERS)).passed
+    found = observe_run(run.context, STEPS, WORKERS)
+    assert judge(found).passed and judge(observe_run(run.context_of_airflow_2, STEPS, WORKERS)).passed
     assert [one.task if isinstance(one, TaskObservation) else one.contract.step_id for one in found] == [
         "transfer_plan",
         "partitions",
@@ -100,7 +100,7 @@ def test_an_index_without_a_task_and_a_surplus_one_are_both_observed(run: Run) -
     run.states["g.transfer_partition", 3] = "success"
     for context in (run.context, run.context_of_airflow_2):
         assert indexes(context) == [(0, False), (1, False), (2, False), (3, True)]
-        verdict = judge(observed(context, STEPS, WORKERS))
+        verdict = judge(observe_run(context, STEPS, WORKERS))
         assert [step.name for step in verdict.steps if not step.passed] == [
             "transfer_partition[1]",
             "transfer_partition[3]",
@@ -111,7 +111,7 @@ def test_what_airflow_removed_from_an_earlier_longer_expansion_does_not_count(ru
     run.states["g.transfer_partition", 7] = "removed"
     assert indexes(run.context) == [(0, False), (1, False), (2, False)]
     run.states["g.transfer_partition", 2] = "removed"
-    assert not judge(observed(run.context, STEPS, WORKERS)).passed
+    assert not judge(observe_run(run.context, STEPS, WORKERS)).passed
 
 
 @pytest.mark.parametrize("lost", [None, {"schema": "dpone.step_receipt.v1"}])
@@ -119,7 +119,7 @@ def test_without_the_plan_s_accepted_receipt_no_index_is_looked_at(run: Run, los
     run.xcoms["g.transfer_plan", -1, RETURNED] = lost
     assert indexes(run.context) == [(-1, False)]
     assert ("g.transfer_partition", 0) not in run.pulled
-    assert not judge(observed(run.context, STEPS, WORKERS)).passed
+    assert not judge(observe_run(run.context, STEPS, WORKERS)).passed
 
 
 def test_a_step_that_was_never_expanded_is_one_observation_and_the_cause_is_named(run: Run) -> None:
@@ -128,7 +128,7 @@ def test_a_step_that_was_never_expanded_is_one_observation_and_the_cause_is_name
     run.states |= {("g.partitions", -1): "failed", ("g.transfer_partition", -1): "upstream_failed"}
     run.states["g.dpone_run_flights", -1] = "upstream_failed"
     run.xcoms["g.partitions", -1, "dpone_step_end"] = {"receipt_problem": "DPONE_AIRFLOW_MAPPING_TOO_LONG"}
-    verdict = judge(observed(run.context, STEPS, WORKERS))
+    verdict = judge(observe_run(run.context, STEPS, WORKERS))
     assert verdict.primary is not None
     assert (verdict.primary.name, verdict.primary.code) == ("partitions", "DPONE_AIRFLOW_MAPPING_TOO_LONG")
     assert [step.name for step in verdict.steps if step.step_id == "transfer_partition"] == ["transfer_partition"]
@@ -138,12 +138,12 @@ def test_what_the_operator_left_of_a_failed_index_is_that_index_s(run: Run) -> N
     run.states["g.transfer_partition", 1] = "failed"
     run.xcoms["g.transfer_partition", 1, RETURNED] = None
     run.xcoms["g.transfer_partition", 1, "dpone_step_end"] = {"exit_code": 137, "receipt_problem": None}
-    verdict = judge(observed(run.context, STEPS, WORKERS))
+    verdict = judge(observe_run(run.context, STEPS, WORKERS))
     assert verdict.primary is not None
     assert (verdict.primary.name, verdict.primary.code) == ("transfer_partition[1]", "DPONE_POD_EXIT_NONZERO")
 
 
 def test_a_task_without_a_state_is_unknown(run: Run) -> None:
     run.states["g.transfer_partition", 0] = None
-    verdict = judge(observed(replace(run).context, STEPS, WORKERS))
+    verdict = judge(observe_run(replace(run).context, STEPS, WORKERS))
     assert verdict.primary is not None and verdict.primary.code == "DPONE_TASK_STATE_UNKNOWN"
