@@ -15,9 +15,7 @@ from dpone_core.evidence.audit import StepOutcome
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
-from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.sink import LineageColumns, StageRequest
 from dpone_core.ports.state import CommitIntent, CommitIntents, SavedCursor
 
 _WAY_OUT: Final = (
@@ -132,21 +130,7 @@ def _arm(context: LoadContext, intents: CommitIntents, extraction: Extraction, s
 
 def _is_in_target(context: LoadContext, intent: CommitIntent) -> bool | None:
     sink = context.sessions.sink
-    request = _request_of(context, intent)
+    ref = context.plan.target.ref(intent.identity)
     if sink.publications is not None:
-        return sink.publications.holds(request, intent.target_mark)
-    return None if sink.legacy is None else sink.legacy.has_rows(request)
-
-
-def _request_of(context: LoadContext, intent: CommitIntent) -> StageRequest:
-    """Enough to find that load by name; its columns are of no interest."""
-    target = context.plan.target
-    return StageRequest(
-        identity=intent.identity,
-        target=target.table,
-        staging_schema=target.staging_schema,
-        schema=TableSchema(columns=()),
-        strategy=target.strategy,
-        physical_design=target.physical_design,
-        lineage=LineageColumns(),
-    )
+        return sink.publications.holds(ref, intent.target_mark)
+    return None if sink.legacy is None else sink.legacy.has_rows(ref)

@@ -102,7 +102,7 @@ class LegacyLoadGovernanceCoordinator:
         """A failed load that left nothing visible did not mutate the target; a sink that cannot say leaves unknown."""
         try:
             with self.context.runtime.cancellation.shielded():
-                visible = self.legacy.has_rows(request)
+                visible = self.legacy.has_rows(request.ref)
         except Exception:  # noqa: BLE001 - asking must not mask why the load failed
             return
         if not visible:

@@ -202,7 +202,7 @@ class LoadGovernanceFinalizationCoordinator:
     def _cleanup(self, handle: StagedHandle) -> None:
         with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
             try:
-                self.staged.cleanup(handle)
+                self.staged.cleanup(handle.ref)
             except DponeError as error:
                 raise StagedCleanupError("staging of this committed load could not be removed") from error
 
@@ -213,6 +213,6 @@ class LoadGovernanceFinalizationCoordinator:
         """
         try:
             with self.context.runtime.cancellation.shielded():
-                self.staged.cleanup(handle)
+                self.staged.cleanup(handle.ref)
         except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
             self.context.step_log.warnings.append("staged_abort_incomplete")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.model.identity import LoadIdentity
@@ -22,6 +23,19 @@ ROLES: Final = (STAGING, SHADOW, SCRATCH)
 _READABLE_BYTES: Final = 20
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_]")
 _MARKER: Final = re.compile(r" ?\[dpone [0-9a-f]{16}\]$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRef:
+    """Finds what one load has left in its sink, by names alone: its run-scoped objects, its marker, its rows.
+
+    `staging_schema` None = the schema of the target. `cluster` is the one its objects were created on.
+    """
+
+    identity: LoadIdentity
+    target: TableName
+    staging_schema: str | None
+    cluster: str | None = None
 
 
 def artifact_name(target: TableName, identity: LoadIdentity, role: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.connector import ConnectorType, Finaliser
 from dpone_core.model.decision import RuntimeDecision
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import IncrementalConfig, PartitioningConfig, PhysicalDesign, TableName
 from dpone_core.model.special_values import SpecialValueRule
 from dpone_core.model.vocabulary import (
@@ -56,6 +58,15 @@ class TargetPlan:
     memory_limit_bytes: int | None
     allow_empty: bool = False
     default_schema: str = ""
+
+    def ref(self, identity: LoadIdentity) -> LoadRef:
+        """Finds any load of this target, also one of a process that has died."""
+        return LoadRef(
+            identity=identity,
+            target=self.table,
+            staging_schema=self.staging_schema,
+            cluster=self.physical_design.cluster,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import StageRequest
 
@@ -30,7 +31,7 @@ class LegacyLoadResult:
 
 
 class LegacyLoadPort(Protocol):
-    """A request's identity names the load in every call; `staging_schema` of the request has no meaning here."""
+    """Identity and target name the load in every call; `staging_schema` has no meaning here."""
 
     def load(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> LegacyLoadResult:
         """THE commit boundary. Not atomic for readers beyond what the finaliser declares.
@@ -40,12 +41,12 @@ class LegacyLoadPort(Protocol):
         """
         ...
 
-    def has_rows(self, request: StageRequest) -> bool:
-        """Whether anything of this load is visible to readers of the target right now."""
+    def has_rows(self, ref: LoadRef) -> bool:
+        """Whether anything of the load is visible to readers of the target right now."""
         ...
 
-    def discard(self, request: StageRequest) -> None:
-        """Removes what this load wrote and never made visible; idempotent; never the target."""
+    def discard(self, ref: LoadRef) -> None:
+        """Removes what the load wrote and never made visible; idempotent; never the target."""
         ...
 
     def arrow_schema(self, payload: TableSchema) -> pa.Schema:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.load_config import TableName
-from dpone_core.ports.sink import StageRequest
 
 
 class PublicationPort(Protocol):
@@ -19,8 +19,8 @@ class PublicationPort(Protocol):
         """What the target says of its last publication, '' for nothing; None when there is no target."""
         ...
 
-    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        """Whether the target holds the rows of the append that `request` names; None when that cannot be known.
+    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
+        """Whether the target holds the rows of the append that `ref` names; None when that cannot be known.
 
         `mark` is what `mark` answered just before that load committed. The load had rows and held the target's lease.
         """

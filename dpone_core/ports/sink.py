@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import TableSchema
@@ -58,6 +59,15 @@ class StageRequest:
     unique_key: tuple[str, ...] = ()
     target_only: tuple[str, ...] = ()
 
+    @property
+    def ref(self) -> LoadRef:
+        return LoadRef(
+            identity=self.identity,
+            target=self.target,
+            staging_schema=self.staging_schema,
+            cluster=self.physical_design.cluster,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedHandle:
@@ -67,6 +77,10 @@ class StagedHandle:
     table: TableName
     payload_schema: TableSchema
     staged_rows: int
+
+    @property
+    def ref(self) -> LoadRef:
+        return self.request.ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +134,11 @@ class StagedLoadPort(Protocol):
         """
         ...
 
-    def cleanup(self, handle: StagedHandle) -> None:
-        """Drops staging, shadow and backup of this load, before or after finalize; idempotent; never the target."""
+    def cleanup(self, ref: LoadRef) -> None:
+        """Drops staging, shadow and backup of one load, before or after finalize; idempotent; never the target.
+
+        Raises ConnectorError `staged_cleanup_failed`.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema, is_framework_column
@@ -114,9 +115,9 @@ class MemoryPublications:
         found = self._warehouse.tables.get(target)
         return None if found is None else found.marker or ""
 
-    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        found = self.mark(request.target)
-        if found is None or found == f"{request.identity.run_id}|{request.identity.load_id}":
+    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
+        found = self.mark(ref.target)
+        if found is None or found == f"{ref.identity.run_id}|{ref.identity.load_id}":
             return found is not None
         return False if found == mark else None
 
@@ -130,7 +131,7 @@ class MemoryStaging:
     def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
         self._warehouse.journal.write("sink.stage")
         refuse_payload(request)
-        table = self.staging_name(request)
+        table = self.staging_name(request.ref)
         staged = MemoryTable(schema=written_schema(request))
         self._warehouse.tables[table] = staged
         try:
@@ -169,14 +170,13 @@ class MemoryStaging:
             total_rows=len(found.rows),
         )
 
-    def cleanup(self, handle: StagedHandle) -> None:
+    def cleanup(self, ref: LoadRef) -> None:
         self._warehouse.journal.write("sink.cleanup")
-        self._warehouse.tables.pop(handle.table, None)
+        self._warehouse.tables.pop(self.staging_name(ref), None)
 
-    def staging_name(self, request: StageRequest) -> TableName:
-        load = hashlib.sha256(f"{request.identity.run_id}|{request.identity.load_id}".encode()).hexdigest()[:16]
-        schema = request.staging_schema or request.target.schema
-        return TableName(schema=schema, name=f"{_prefix(request.target)}{load}")
+    def staging_name(self, ref: LoadRef) -> TableName:
+        load = hashlib.sha256(f"{ref.identity.run_id}|{ref.identity.load_id}".encode()).hexdigest()[:16]
+        return TableName(schema=ref.staging_schema or ref.target.schema, name=f"{_prefix(ref.target)}{load}")
 
 
 class MemoryStagedRows:

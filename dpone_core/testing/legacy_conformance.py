@@ -96,10 +96,10 @@ class LegacySinkConformance:
     def test_only_a_load_that_is_visible_has_rows(self, sink: OpenSink) -> None:
         table = fresh_table()
         first, second = stage_request(table), stage_request(table, "L2", strategy=APPEND)
-        assert not sink.legacy.has_rows(self._asked(first))
+        assert not sink.legacy.has_rows(self._asked(first).ref)
         self._loaded(sink, first, orders(1))
-        assert sink.legacy.has_rows(self._asked(first))
-        assert not sink.legacy.has_rows(self._asked(second))
+        assert sink.legacy.has_rows(self._asked(first).ref)
+        assert not sink.legacy.has_rows(self._asked(second).ref)
 
     def test_read_back_gives_this_load_s_payload_and_no_other(self, sink: OpenSink) -> None:
         table = fresh_table()
@@ -182,14 +182,14 @@ class LegacySinkConformance:
                 sink.legacy.load(request, failing())
             assert raised.value is failure
             assert sink.ids(table) == [1]
-            assert not sink.legacy.has_rows(request)
+            assert not sink.legacy.has_rows(request.ref)
             assert sink.ports.target.leftovers(table, None) == ()
 
     def test_discarding_spares_the_target_and_can_be_repeated(self, sink: OpenSink) -> None:
         request = stage_request(fresh_table())
         self._loaded(sink, request, orders(1))
-        sink.legacy.discard(self._asked(request))
-        sink.legacy.discard(self._asked(request))
+        sink.legacy.discard(self._asked(request).ref)
+        sink.legacy.discard(self._asked(request).ref)
         assert sink.ids(request.target) == [1]
 
     def test_the_target_is_described_as_it_was_written(self, sink: OpenSink) -> None:
@@ -231,7 +231,7 @@ class LegacySinkConformance:
             self._loaded(sink, request, *batches)
         assert code in (None, raised.value.code)
         assert sink.ports.target.describe_target(request.target) == before
-        assert not sink.legacy.has_rows(self._asked(request))
+        assert not sink.legacy.has_rows(self._asked(request).ref)
         return raised.value
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dpone_core.errors import CommitOutcomeUnknownError
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -52,13 +53,15 @@ class MemoryLegacy:
             journal.write("sink.published")
         except Exception as error:
             raise CommitOutcomeUnknownError("the answer of the load is lost") from error
-        return LegacyLoadResult(finaliser="memory", written_rows=len(self._rows(request)), total_rows=len(table.rows))
+        return LegacyLoadResult(
+            finaliser="memory", written_rows=len(self._rows(request.ref)), total_rows=len(table.rows)
+        )
 
-    def has_rows(self, request: StageRequest) -> bool:
+    def has_rows(self, ref: LoadRef) -> bool:
         self._warehouse.journal.write("sink.has_rows")
-        return bool(self._rows(request))
+        return bool(self._rows(ref))
 
-    def discard(self, request: StageRequest) -> None:
+    def discard(self, ref: LoadRef) -> None:
         self._warehouse.journal.write("sink.discard")
 
     def arrow_schema(self, payload: TableSchema) -> pa.Schema:
@@ -66,11 +69,11 @@ class MemoryLegacy:
 
     def read_back(self, request: StageRequest) -> Iterator[pa.RecordBatch]:
         self._warehouse.journal.write("sink.read_back")
-        yield batch_of(request.schema, self._rows(request))
+        yield batch_of(request.schema, self._rows(request.ref))
 
-    def _rows(self, request: StageRequest) -> list[Row]:
-        table = self._warehouse.tables.get(request.target)
-        owner = _owner(request.identity)
+    def _rows(self, ref: LoadRef) -> list[Row]:
+        table = self._warehouse.tables.get(ref.target)
+        owner = _owner(ref.identity)
         return [] if table is None else [row for row in table.rows if row[_OWNER] == owner]
 
 

@@ -71,7 +71,7 @@ class MergeConformance:
         result = sink.staged.finalize(handle)
         assert _rows(sink, table, "id", "name") == [(1, "old"), (2, "new"), (3, "new"), (4, "new")]
         assert (result.inserted_rows, result.updated_rows, result.total_rows) == (1, 2, 4)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ports.target.leftovers(table, None) == ()
 
     def test_rows_that_are_merged_again_are_no_duplicates(self, sink: OpenSink) -> None:
@@ -135,7 +135,7 @@ class MergeConformance:
         with pytest.raises(ConnectorError) as raised:
             sink.staged.finalize(handle)
         assert raised.value.code == "merge_key_duplicate" and "'id'" in str(raised.value)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ids(table) == [1, 2, 2, 3, 3]
         assert sink.ports.target.leftovers(table, None) == ()
         sink.load(merge_request(table, "L3"), orders(1, 4))

@@ -54,7 +54,7 @@ class OpenSink:
         """Stage, publish, clean up."""
         handle = self.staged.stage(request, iter(batches))
         self.staged.finalize(handle)
-        self.staged.cleanup(handle)
+        self.staged.cleanup(handle.ref)
         return handle
 
 

@@ -119,5 +119,5 @@ def _staged(sink: OpenSink, table: TableName, strategy: StrategyMode) -> list[St
 
 def _removed(sink: OpenSink, table: TableName, *handles: StagedHandle) -> None:
     for handle in handles:
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()

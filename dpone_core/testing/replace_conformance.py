@@ -86,7 +86,7 @@ class PartitionReplaceConformance:
         result = sink.staged.finalize(handle)
         assert sink.ids(table) == [1, 5, 6, 7, 8]
         assert (result.inserted_rows, result.updated_rows, result.total_rows) == (3, 0, 5)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ports.target.leftovers(table, None) == ()
 
     def test_one_partition_is_replaced_too(self, sink: OpenSink) -> None:
@@ -95,7 +95,7 @@ class PartitionReplaceConformance:
         sink.load(replace_request(table), parts((1, "a"), (2, "b")))
         handle = sink.staged.stage(replace_request(table, "L2"), iter([parts((3, "b"), (4, "b"))]))
         result = sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ids(table) == [1, 3, 4] and result.total_rows == 3
 
     def test_a_replacement_may_be_repeated_by_another_load(self, sink: OpenSink) -> None:

@@ -45,13 +45,13 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         sink.load(stage_request(table), orders(1, 2))
         handle = sink.staged.stage(stage_request(table, "L2"), iter([orders(3)]))
         assert sink.ids(table) == [1, 2]
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
 
     def test_staging_creates_no_target(self, sink: OpenSink) -> None:
         table = fresh_table()
         handle = sink.staged.stage(stage_request(table), iter([orders(3)]))
         assert sink.ports.target.describe_target(table) is None
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_an_absent_target_is_created(self, sink: OpenSink, strategy: StrategyMode) -> None:
@@ -83,7 +83,7 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert first.total_rows == second.total_rows == len(after_first)
         assert (first.inserted_rows, first.updated_rows) == (second.inserted_rows, second.updated_rows)
         assert first.inserted_rows + first.updated_rows == handle.staged_rows
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
 
     def test_every_declared_finaliser_publishes(self, sink: OpenSink) -> None:
         traits = sink.descriptor.sink
@@ -92,21 +92,21 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
             table = fresh_table()
             handle = sink.staged.stage(strategy_request(sink, table, finaliser.strategy), iter([orders(1)]))
             assert sink.staged.finalize(handle).inserted_rows == 1
-            sink.staged.cleanup(handle)
+            sink.staged.cleanup(handle.ref)
 
     def test_an_aborted_load_leaves_nothing(self, sink: OpenSink) -> None:
         table = fresh_table()
         sink.load(stage_request(table), orders(1))
         handle = sink.staged.stage(stage_request(table, "L2"), iter([orders(2)]))
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, None) == ()
 
     def test_cleanup_is_idempotent_and_spares_the_target(self, sink: OpenSink) -> None:
         table = fresh_table()
         handle = sink.load(stage_request(table), orders(1))
-        sink.staged.cleanup(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
+        sink.staged.cleanup(handle.ref)
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, None) == ()
 
@@ -117,17 +117,17 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert first.table != second.table
         sink.staged.finalize(first)
         assert sink.ids(table) == [1]
-        sink.staged.cleanup(first)
+        sink.staged.cleanup(first.ref)
         sink.staged.finalize(second)
         assert sink.ids(table) == [2]
-        sink.staged.cleanup(second)
+        sink.staged.cleanup(second.ref)
 
     def test_staged_rows_are_the_rows_sent(self, sink: OpenSink) -> None:
         table = fresh_table()
         handle = sink.staged.stage(stage_request(table), iter([orders(1, 2), orders(3)]))
         assert handle.staged_rows == 3
         assert len(sink.rows(handle.table)) == 3
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
 
     def test_equal_batches_stay_apart(self, sink: OpenSink) -> None:
         table = fresh_table()
@@ -156,7 +156,7 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         projection = sink.staged.project_lineage(handle)
         assert (set(projection.columns), projection.rows) == (set(constants), 2)
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert {row[LOAD_ID] for row in sink.rows(table)} == {constants[LOAD_ID]}
         (instant,) = {row[LOADED_AT] for row in sink.rows(table)}
         assert isinstance(instant, datetime)
@@ -222,8 +222,8 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         handle = sink.staged.stage(stage_request(table, "dead"), iter([orders(1)]))
         alive = sink.staged.stage(stage_request(other, "alive"), iter([orders(1)]))
         assert [leftover.table for leftover in sink.ports.target.leftovers(table, None)] == [handle.table]
-        sink.staged.cleanup(handle)
-        sink.staged.cleanup(alive)
+        sink.staged.cleanup(handle.ref)
+        sink.staged.cleanup(alive.ref)
 
     def test_odd_column_names_survive(self, sink: OpenSink) -> None:
         columns = tuple(Column(name=name, type=TEXT) for name in ODD_NAMES)
@@ -253,7 +253,7 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert handle.table.schema == "conformance_ops"
         assert [left.table for left in sink.ports.target.leftovers(table, "conformance_ops")] == [handle.table]
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, "conformance_ops") == ()
 

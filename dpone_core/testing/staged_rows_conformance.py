@@ -21,7 +21,7 @@ class StagedRowsConformance:
     def test_every_staged_row_comes_back_once_in_bounded_batches(self, sink: OpenSink) -> None:
         handle = sink.staged.stage(stage_request(fresh_table()), iter([orders(*range(70_000))] * 2))
         batches = list(self._rows(sink).read_back(handle))
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         found = sorted(i for batch in batches for i in batch.column("id").to_pylist())
         assert found == sorted([*range(70_000)] * 2)
         assert max(batch.num_rows for batch in batches) <= 65_536
@@ -30,7 +30,7 @@ class StagedRowsConformance:
         rows: list[dict[str, object]] = [{"id": 1, "name": None}, {"id": 2, "name": ""}]
         handle = sink.staged.stage(stage_request(fresh_table()), iter([batch_of(ORDERS, rows)]))
         batches = list(self._rows(sink).read_back(handle))
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         promised = self._rows(sink).arrow_schema(ORDERS)
         assert all((batch.schema.names, batch.schema.types) == (promised.names, promised.types) for batch in batches)
         assert {row["id"]: row["name"] for batch in batches for row in batch.to_pylist()} == {1: None, 2: ""}
@@ -39,7 +39,7 @@ class StagedRowsConformance:
         lineage = LineageColumns(constants={LOAD_ID: "L1"})
         handle = sink.staged.stage(stage_request(fresh_table(), lineage=lineage), iter([orders(1)]))
         names = {tuple(batch.schema.names) for batch in self._rows(sink).read_back(handle)}
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert names == {ORDERS.names}
 
     def test_reading_back_leaves_staging_publishable(self, sink: OpenSink) -> None:
@@ -47,7 +47,7 @@ class StagedRowsConformance:
         handle = sink.staged.stage(stage_request(table), iter([orders(1, 2)]))
         assert sum(batch.num_rows for batch in self._rows(sink).read_back(handle)) == 2
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         assert sink.ids(table) == [1, 2]
 
     def test_fewer_rows_than_were_staged_are_an_error(self, sink: OpenSink) -> None:
@@ -55,7 +55,7 @@ class StagedRowsConformance:
         with pytest.raises(ConnectorError) as raised:
             list(self._rows(sink).read_back(replace(handle, staged_rows=3)))
         assert raised.value.code == "staged_rows_unreadable"
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         with pytest.raises(ConnectorError):
             list(self._rows(sink).read_back(handle))
 

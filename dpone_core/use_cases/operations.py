@@ -18,17 +18,15 @@ from dpone_core.invocation import RunInvocation
 from dpone_core.loading.context import Runtime
 from dpone_core.loading.extraction import whole_source
 from dpone_core.loading.native.model import range_identity
-from dpone_core.model.artifacts import ROLES, artifact_name
+from dpone_core.model.artifacts import ROLES, LoadRef, artifact_name
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan
-from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StateType
 from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.planning.cursor_value import is_cursor_value
 from dpone_core.planning.partitions import route_of
 from dpone_core.ports.session import SinkPorts
-from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
 from dpone_core.ports.state import SavedCursor
 from dpone_core.state.cursor import CursorStore, state_key
 from dpone_core.state.intents import IntentStore
@@ -128,7 +126,7 @@ def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, o
         if not dry_run:
             for load, objects in doomed.items():
                 if objects:
-                    _remove(sink, _handle(operation, load))
+                    _remove(sink, operation.plan.target.ref(load))
         removed = sorted(name for objects in doomed.values() for name in objects)
         return {
             "kind": CLEANUP_KIND,
@@ -141,11 +139,11 @@ def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, o
         }
 
 
-def _remove(sink: SinkPorts, handle: StagedHandle) -> None:
+def _remove(sink: SinkPorts, ref: LoadRef) -> None:
     if sink.staged is not None:
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(ref)
     elif sink.legacy is not None:
-        sink.legacy.discard(handle.request)
+        sink.legacy.discard(ref)
 
 
 def _require_cursor_value(operation: Operation, value: str) -> None:
@@ -242,18 +240,3 @@ def _names_of(operation: Operation, load: LoadIdentity) -> set[str]:
 def _resolved_target(operation: Operation) -> TableName:
     target = operation.plan.target
     return TableName(schema=target.table.schema or target.staging_schema, name=target.table.name)
-
-
-def _handle(operation: Operation, load: LoadIdentity) -> StagedHandle:
-    """Enough of a handle for cleanup, which works by names alone."""
-    target = operation.plan.target
-    request = StageRequest(
-        identity=load,
-        target=target.table,
-        staging_schema=target.staging_schema,
-        schema=TableSchema(columns=()),
-        strategy=target.strategy,
-        physical_design=target.physical_design,
-        lineage=LineageColumns(),
-    )
-    return StagedHandle(request=request, table=target.table, payload_schema=request.schema, staged_rows=0)

@@ -14,7 +14,6 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import utc_text
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.partition import TransferRoute, TransferRun, TransferRunState
-from dpone_core.model.table_schema import TableSchema
 from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.reconcile import (
     Found,
@@ -28,7 +27,6 @@ from dpone_core.native_transfer.reconcile import (
 from dpone_core.native_transfer.report import checkpoint_summary
 from dpone_core.planning.partitions import route_of
 from dpone_core.ports.session import SinkPorts
-from dpone_core.ports.sink import LineageColumns, StageRequest
 from dpone_core.use_cases.operations import MAX_REASON_CHARACTERS, Operation
 from dpone_core.use_cases.run import fresh_identity
 from dpone_core.wiring.sessions import checkpoint_store
@@ -110,19 +108,11 @@ def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: Unresol
     a legacy sink knows that nothing is visible, not that everything is."""
     if batch.load_id is None or not batch.rows:
         return SinkSays.CANNOT_SAY
-    target = operation.plan.target
-    request = StageRequest(
-        identity=LoadIdentity(run_id=RunId(run_id), load_id=LoadId(batch.load_id), attempt=batch.attempt),
-        target=target.table,
-        staging_schema=target.staging_schema,
-        schema=TableSchema(columns=()),
-        strategy=target.strategy,
-        physical_design=target.physical_design,
-        lineage=LineageColumns(),
-    )
+    identity = LoadIdentity(run_id=RunId(run_id), load_id=LoadId(batch.load_id), attempt=batch.attempt)
+    ref = operation.plan.target.ref(identity)
     if sink.legacy is not None:
-        return SinkSays.CANNOT_SAY if sink.legacy.has_rows(request) else SinkSays.NOT_PUBLISHED
-    return SinkSays.of(None if sink.publications is None else sink.publications.holds(request, batch.mark))
+        return SinkSays.CANNOT_SAY if sink.legacy.has_rows(ref) else SinkSays.NOT_PUBLISHED
+    return SinkSays.of(None if sink.publications is None else sink.publications.holds(ref, batch.mark))
 
 
 def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.load_config import PartitionGranularity, TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
@@ -44,8 +45,8 @@ class Passing:
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         return self.inner.finalize(handle)
 
-    def cleanup(self, handle: StagedHandle) -> None:
-        self.inner.cleanup(handle)
+    def cleanup(self, ref: LoadRef) -> None:
+        self.inner.cleanup(ref)
 
 
 class SharedStagingName(Passing):
@@ -59,7 +60,7 @@ class StagingLeftBehind(Passing):
         try:
             return Passing.stage(self, request, batches)
         except BaseException:
-            self.warehouse.tables[self.inner.staging_name(request)] = MemoryTable(schema=request.schema)
+            self.warehouse.tables[self.inner.staging_name(request.ref)] = MemoryTable(schema=request.schema)
             raise
 
 
@@ -81,7 +82,7 @@ class WritesThroughStaging(Passing):
 
 
 class CleansNothing(Passing):
-    def cleanup(self, handle: StagedHandle) -> None:
+    def cleanup(self, ref: LoadRef) -> None:
         return
 
 

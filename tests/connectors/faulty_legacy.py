@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.ports.legacy import LegacyLoadResult
 from dpone_core.ports.sink import StageRequest
 from dpone_core.testing.builders import load_identity
@@ -58,15 +59,15 @@ class ForgetsWhoseRowsTheyAre(Broken):
     def load(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> LegacyLoadResult:
         return super().load(replace(request, identity=load_identity("same")), batches)
 
-    def has_rows(self, request: StageRequest) -> bool:
-        return super().has_rows(replace(request, identity=load_identity("same")))
+    def has_rows(self, ref: LoadRef) -> bool:
+        return super().has_rows(replace(ref, identity=load_identity("same")))
 
     def read_back(self, request: StageRequest) -> Iterator[pa.RecordBatch]:
         return super().read_back(replace(request, identity=load_identity("same")))
 
 
 class SaysNothingIsVisible(Broken):
-    def has_rows(self, request: StageRequest) -> bool:
+    def has_rows(self, ref: LoadRef) -> bool:
         return False
 
 
@@ -101,8 +102,8 @@ class WritesNullAsEmptyText(Broken):
 
 
 class DiscardsTheTarget(Broken):
-    def discard(self, request: StageRequest) -> None:
-        self.warehouse.tables.pop(request.target, None)
+    def discard(self, ref: LoadRef) -> None:
+        self.warehouse.tables.pop(ref.target, None)
 
 
 FAULTS: dict[type[Broken], str] = {

@@ -221,16 +221,16 @@ def test_staged_rows_that_another_node_does_not_find_are_no_empty_load(
     first = replace(replace_request(table, "L0"), physical_design=BY_NAME)
     before = sink.staged.stage(first, iter([parts((1, "a"), (2, "b"))]))
     sink.staged.finalize(before)
-    sink.staged.cleanup(before)
+    sink.staged.cleanup(before.ref)
     wanted: StageRequest = replace(
         replace_request(table, "L1"), physical_design=BY_NAME, strategy=strategy, unique_key=("id",)
     )
     handle = sink.staged.stage(wanted, iter([parts((3, "b"))]))
     other: Any = Meddled(session, knows_parts=False)
     with pytest.raises(ConnectorError) as raised:
-        publish(other, handle, table, artifact_of(session, handle.request, SHADOW))
+        publish(other, handle, table, artifact_of(session, handle.ref, SHADOW))
     assert raised.value.code == "finaliser_refused" and raised.value.fix is not None
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert session.rows(f"SELECT id, part FROM {named(table)} ORDER BY id") == [[1, "a"], [2, "b"]]
 
 
@@ -259,7 +259,7 @@ def test_the_longest_name_leaves_room_for_staging_and_shadow(
         handle = sink.staged.stage(wanted, iter([parts((1, "a"), (2, "b"))]))
         names.add(handle.table.name)
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     assert len(names) == 2 and sink.target.leftovers(table, None) == ()
     rows = session.rows(f"SELECT count() FROM `{database}`.`{table.name}`")
     assert rows == [[4 if strategy is APPEND else 2]]

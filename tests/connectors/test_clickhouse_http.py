@@ -90,7 +90,7 @@ def test_a_commit_whose_answer_is_lost_is_seen(
     faults(dropped(statement, "after"))
     sink.ports.staged.finalize(handle)
     assert sink.ids(table) == published
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()
 
 
@@ -107,7 +107,7 @@ def test_a_commit_that_never_arrived_leaves_the_target_and_can_no_longer_happen(
     assert raised.value.code == "finaliser_refused"
     assert sink.ids(table) == [1]
     assert handle.table not in [left.table for left in sink.ports.target.leftovers(table, None)]
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()
 
 
@@ -132,7 +132,7 @@ def test_the_marker_cannot_be_read_after_a_lost_commit(sink: OpenSink, faults: F
         publish(LosesEverythingAfterwards(), handle, table, fresh_table())
     faults()
     assert sink.ids(table) == [2]
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
 
 
 def test_a_block_whose_answer_is_lost_fails_the_load_and_is_not_sent_twice(sink: OpenSink, faults: Faults) -> None:
@@ -155,7 +155,7 @@ def test_a_refused_commit_leaves_the_target(sink: OpenSink, faults: Faults) -> N
     assert sink.ids(table) == [1]
     sink.ports.staged.finalize(handle)
     assert sink.ids(table) == [2]
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
 
 
 def test_a_commit_the_server_gave_up_on_is_settled_like_a_lost_answer(sink: OpenSink, faults: Faults) -> None:
@@ -165,7 +165,7 @@ def test_a_commit_the_server_gave_up_on_is_settled_like_a_lost_answer(sink: Open
     faults({"match": "^EXCHANGE", "stage": "after", "code": 159, "times": 1})
     sink.ports.staged.finalize(handle)
     assert sink.ids(table) == [2]
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
 
 
 def test_an_unreachable_server_is_named_so_and_its_address_is_not_shown() -> None:

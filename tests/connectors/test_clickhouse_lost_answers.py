@@ -25,7 +25,7 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign, TableName
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.sink import FinalizeResult, StagedHandle, StageRequest
+from dpone_core.ports.sink import FinalizeResult, StageRequest
 from dpone_core.testing.builders import stage_request
 from dpone_core.testing.open_sink import MERGE, REPLACE, OpenSink, fresh_table
 from dpone_core.testing.replace_conformance import BY_NAME, parts
@@ -137,7 +137,7 @@ def attempted(sink: OpenSink, wanted: StageRequest, rows: Rows) -> Verdict:
     except ConnectorError as error:
         verdict = Verdict(error=error)
     with suppress(ConnectorError):
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     return verdict
 
 
@@ -154,7 +154,7 @@ def struck_statements(
         with faults.planned(match=CHANGES, stage=stage, skip=skip):
             verdict = attempted(sink, wanted, scene.rows)
         assert len(sink.ports.target.leftovers(table, None)) <= 1
-        sink.staged.cleanup(StagedHandle(request=wanted, table=table, payload_schema=BY_NAME, staged_rows=0))
+        sink.staged.cleanup(wanted.ref)
         assert sink.ports.target.leftovers(table, None) == ()
         if not faults.struck:
             assert verdict.result is not None
@@ -186,7 +186,7 @@ def test_a_lost_answer_is_told_truthfully_and_a_retry_doubles_nothing(
         assert now == before, "an error says that the target is as it was"
         again = sink.staged.stage(request(table, scene.strategy, "L3"), iter([parts(*scene.rows)]))
         sink.staged.finalize(again)
-        sink.staged.cleanup(again)
+        sink.staged.cleanup(again.ref)
         assert held(sink, table) == scene.after
 
     assert struck_statements(sink, faults, scene, stage, judge) > 8
@@ -219,9 +219,9 @@ def test_a_lost_answer_and_a_silent_server_are_an_unknown_outcome(sink: OpenSink
         faults.planned(match=f"^(EXCHANGE|ALTER).*`{table.name}`( REPLACE PARTITION|$)", stage="after", code=319),
         pytest.raises(CommitOutcomeUnknownError),
     ):
-        publish(SilentAfterTheCommit(session, faults), handle, table, artifact_of(session, handle.request, SHADOW))
+        publish(SilentAfterTheCommit(session, faults), handle, table, artifact_of(session, handle.ref, SHADOW))
     assert held(sink, table) == scene.after
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()
 
 

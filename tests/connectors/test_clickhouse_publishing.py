@@ -92,7 +92,7 @@ def test_one_partition_moves_and_several_are_exchanged(sink: OpenSink, days: int
     result = sink.ports.staged.finalize(handle)
     assert (result.finaliser, result.total_rows) == (finaliser, 5 + days)
     assert sink.ports.staged.finalize(handle).finaliser == "already_published"
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()
     assert len(sink.rows(table)) == 5 + days
 

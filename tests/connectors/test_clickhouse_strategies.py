@@ -65,7 +65,7 @@ def names(sink: OpenSink, table: TableName) -> dict[int, str]:
 def finalized(sink: OpenSink, wanted: StageRequest, *batches: pa.RecordBatch) -> FinalizeResult:
     handle = sink.staged.stage(wanted, iter(batches))
     result = sink.staged.finalize(handle)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     return result
 
 
@@ -217,7 +217,7 @@ def test_a_target_without_partitions_is_never_replaced_as_a_whole(sink: OpenSink
     with pytest.raises(ConnectorError) as raised:
         sink.staged.finalize(handle)
     assert raised.value.code == "physical_design_mismatch"
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == [1, 2]
 
 
@@ -254,9 +254,9 @@ def test_a_row_somebody_else_writes_meanwhile_is_not_lost_unnoticed(
 
     meddled: Any = WritesMeanwhile(session, after, write)
     with pytest.raises(ConnectorError) as raised:
-        publish(meddled, handle, table, artifact_of(session, handle.request, SHADOW))
+        publish(meddled, handle, table, artifact_of(session, handle.ref, SHADOW))
     assert raised.value.code == "finaliser_refused" and raised.value.fix is not None
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert names(sink, table) == {0: "old", 1: "old", 2: "old", 99: "theirs"}
 
 

@@ -59,7 +59,7 @@ def test_a_refused_publication_rolls_back(sink: OpenSink) -> None:
         sink.ports.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused"
     assert sink.ids(table) == [1]
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
 
 
 def test_constraints_a_swap_would_lose_are_seen_before_the_load(sink: OpenSink) -> None:

@@ -107,7 +107,7 @@ def test_a_refused_publication_leaves_the_target_and_staging_as_they_were(
     database_of(sink).rows(f"UPDATE {staged} SET name = 'repaired' WHERE id = 3")
     sink.staged.finalize(handle)
     assert [row["name"] for row in sink.rows(table) if row["id"] == 3] == ["repaired"]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("granularity", list(PartitionGranularity))

@@ -212,7 +212,7 @@ def test_a_failure_while_publishing_is_an_unknown_outcome(tmp_path: Path) -> Non
 
     with pytest.raises(CommitOutcomeUnknownError):
         load.load(request, batches())
-    assert load.has_rows(request)
+    assert load.has_rows(request.ref)
 
 
 def test_an_interrupted_refresh_takes_no_append_until_it_is_repeated(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_dead_load_is_a_leftover_that_no_reader_sees(tmp_path: Path) -> None:
         stream = source.source.open_stream(asked, source.source.describe(asked))
         assert [i for batch in stream.batches() for i in batch.column("id").to_pylist()] == [1]
     assert ports.legacy is not None
-    ports.legacy.discard(request_for("dead"))
+    ports.legacy.discard(request_for("dead").ref)
     assert ports.target.leftovers(TABLE, None) == ()
 
 
@@ -307,7 +307,7 @@ def test_a_killed_writer_leaves_the_target_and_a_visible_leftover(tmp_path: Path
     assert visible(tmp_path) == before and read_ids(tmp_path, request) == [1, 2]
     ports = ports_of(tmp_path)
     assert [left.role for left in ports.target.leftovers(TABLE, None)] == ["stg"]
-    assert ports.legacy is not None and not ports.legacy.has_rows(request_for("dead"))
+    assert ports.legacy is not None and not ports.legacy.has_rows(request_for("dead").ref)
     FilesLoad(tmp_path).load(request_for("L2", strategy=APPEND), iter([orders(3)]))
     assert len(visible(tmp_path)) == len(before) + 1
 

@@ -101,7 +101,7 @@ def arrives(
         assert sink.staged is not None
         handle = sink.staged.stage(request, iter(rows.to_batches()))
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     assert {name: in_clickhouse(session, target, name) for name in wanted} == wanted
 
 
@@ -215,7 +215,7 @@ def test_an_old_date_of_mysql_is_that_date(session: Session, sink: SinkPorts) ->
             assert sink.staged is not None
             handle = sink.staged.stage(stage_request(target, schema=schema), iter(rows.to_batches()))
             sink.staged.finalize(handle)
-            sink.staged.cleanup(handle)
+            sink.staged.cleanup(handle.ref)
     found = session.rows(f"SELECT toString(d), toTypeName(d) FROM {target.schema}.{target.name} ORDER BY n")
     assert found == [*([day.isoformat(), "Nullable(Date32)"] for day in days), [None, "Nullable(Date32)"]]
     described = sink.target.describe_target(target)
@@ -235,7 +235,7 @@ def test_a_refresh_keeps_the_design_of_a_column_it_made(
     for load in ("L1", "L2"):
         handle = sink.staged.stage(stage_request(target, load, schema=schema), iter([]))
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
         if load == "L1":
             session.command(f"ALTER TABLE {target.schema}.{target.name} MODIFY COLUMN n Int64 CODEC(ZSTD(9))")
     ((definition,),) = session.rows(f"SHOW CREATE TABLE {target.schema}.{target.name}")
@@ -260,5 +260,5 @@ def test_a_later_load_finds_the_column_it_made(
         batch = pa.RecordBatch.from_arrays([numbers, ticks], names=["n", "at"])
         handle = sink.staged.stage(request, iter([batch]))
         sink.staged.finalize(handle)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     assert in_clickhouse(session, target, "at") == values * 2

@@ -81,7 +81,7 @@ def test_each_strategy_publishes_by_the_golden_statements(
     double.received.clear()
     sink.staged.finalize(handle)
     compared(f"sink_{strategy.value}", list(double.received))
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_an_attached_target_is_replaced_by_the_golden_statements(double: TdsDouble, sink: OpenSink) -> None:
@@ -92,7 +92,7 @@ def test_an_attached_target_is_replaced_by_the_golden_statements(double: TdsDoub
     double.received.clear()
     assert sink.staged.finalize(handle).finaliser == "replace_in_transaction"
     compared("sink_full_refresh_attached", list(double.received))
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_staging_and_months_are_the_golden_statements(double: TdsDouble, sink: OpenSink) -> None:
@@ -103,7 +103,7 @@ def test_staging_and_months_are_the_golden_statements(double: TdsDouble, sink: O
     request = replace(stage_request(table, "L1", strategy=MERGE, schema=schema, lineage=lineage), unique_key=("name",))
     handle = sink.staged.stage(request, iter([orders(1).select(schema.names)]))
     sink.staged.project_lineage(handle)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     compared("sink_staging", list(double.received))
     monthly = partitioned(DATE)
     by = PartitionBy(column="part", granularity=PartitionGranularity.MONTH)
@@ -113,7 +113,7 @@ def test_staging_and_months_are_the_golden_statements(double: TdsDouble, sink: O
     double.received.clear()
     sink.staged.finalize(handle)
     compared("sink_partition_replace_month", [text for text in double.received if text.startswith("DELETE")])
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_text_keys_are_compared_by_their_bytes() -> None:
@@ -165,7 +165,7 @@ def test_a_target_with_something_attached_keeps_it(double: TdsDouble, sink: Open
     double.native(ATTACHED[what].format(oid=before[0][0]))
     handle = sink.staged.stage(stage_request(table, "L1"), iter([orders(3)]))
     assert sink.staged.finalize(handle).finaliser == "replace_in_transaction"
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert double.native(ask) == before and sink.ids(table) == [3]
     wider = with_column(ORDERS, Column(name="note", type=TEXT))
     with pytest.raises(ConnectorError) as raised:
@@ -186,7 +186,7 @@ def test_a_lost_answer_of_the_commit_is_settled_by_the_marker(
     again = sink.staged.finalize(handle)
     assert again == replace(result, finaliser="already_published")
     assert sink.ids(table) == WANTED[strategy]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -199,7 +199,7 @@ def test_a_commit_that_never_arrived_is_no_commit(double: TdsDouble, sink: OpenS
     assert sink.ids(table) == [1, 2]
     assert sink.staged.finalize(handle).total_rows == len(WANTED[strategy])
     assert sink.ids(table) == WANTED[strategy]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 PUBLISHING: Final = {
@@ -223,7 +223,7 @@ def test_a_fault_at_any_statement_leaves_the_target_alone(
         sink.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused" and struck.times == 0
     assert sink.ids(table) == [1, 2]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()
 
 
@@ -237,7 +237,7 @@ def test_a_server_that_cannot_be_asked_leaves_the_outcome_unknown(double: TdsDou
     double.faults.clear()
     assert sink.staged.finalize(handle).finaliser == "already_published"
     assert sink.ids(table) == WANTED[APPEND]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_a_publication_that_still_runs_is_waited_for(double: TdsDouble, sink: OpenSink) -> None:
@@ -251,7 +251,7 @@ def test_a_publication_that_still_runs_is_waited_for(double: TdsDouble, sink: Op
     assert raised.value.code == "finaliser_refused"
     double._locks.released(other)
     assert sink.staged.finalize(handle).total_rows == 4
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_a_lock_that_is_not_granted_is_no_lost_session(double: TdsDouble, sink: OpenSink) -> None:
@@ -260,7 +260,7 @@ def test_a_lock_that_is_not_granted_is_no_lost_session(double: TdsDouble, sink: 
     with pytest.raises(ConnectorError, match="a lock was not granted") as raised:
         sink.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused"
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == [1, 2]
 
 
@@ -281,7 +281,7 @@ def test_rows_that_are_kept_out_or_lost_end_the_load(double: TdsDouble, sink: Op
     with pytest.raises(ConnectorError) as raised:
         sink.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused" and sink.ids(table) == [1, 2]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE", "INSERT INTO"])

@@ -86,7 +86,7 @@ def test_a_value_comes_back_exactly(sink: OpenSink, kind: str) -> None:
     handle = sink.staged.stage(stage_request(fresh_table(), schema=schema), iter([batch(schema, values)]))
     assert sink.ports.staged_rows is not None
     rows = [row for found in sink.ports.staged_rows.read_back(handle) for row in found.to_pylist()]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert [row["v"] for row in sorted(rows, key=lambda row: int(row["id"]))] == values
 
 

@@ -79,7 +79,7 @@ def test_a_lost_answer_of_the_commit_is_settled_by_the_marker(
     assert sink.ids(table) == WANTED[strategy]
     assert sink.staged.finalize(handle).finaliser == "already_published"
     assert sink.ids(table) == WANTED[strategy]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -92,7 +92,7 @@ def test_a_second_call_that_is_cut_tells_what_the_first_one_did(
     second = sink.staged.finalize(handle)
     assert (second.finaliser, proxy.cuts) == ("settled_by_marker", 1)
     assert replace(second, finaliser=first.finaliser) == first
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -105,10 +105,10 @@ def test_a_server_that_goes_away_behind_the_commit_denies_nothing(
     assert result.total_rows == len(WANTED[strategy])
     assert direct.ids(table) == WANTED[strategy]
     with pytest.raises(ConnectorError) as raised:
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     assert raised.value.code == "sink_unreachable" and proxy.cuts == 1
     proxy.heal()
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -122,7 +122,7 @@ def test_a_commit_that_never_arrived_is_no_commit(sink: OpenSink, proxy: Cutting
     assert sink.ids(table) == [1, 2]
     assert sink.staged.finalize(handle).total_rows == len(WANTED[strategy])
     assert sink.ids(table) == WANTED[strategy]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("statement", [b"BEGIN", b"LOCK TABLE", b"INSERT INTO", b"COMMENT ON TABLE"])
@@ -135,7 +135,7 @@ def test_a_session_that_is_cut_at_any_statement_leaves_the_target_alone(
         sink.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused" and proxy.cuts == 1
     assert sink.ids(table) == [1, 2]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -151,7 +151,7 @@ def test_a_server_that_cannot_be_asked_leaves_the_outcome_unknown(
     proxy.heal()
     assert sink.staged.finalize(handle).total_rows == 4
     assert sink.ids(table) == WANTED[APPEND]
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_a_publication_that_still_runs_is_waited_for(uri: str, sink: OpenSink) -> None:
@@ -164,11 +164,11 @@ def test_a_publication_that_still_runs_is_waited_for(uri: str, sink: OpenSink) -
         marker = load_marker(handle.request.identity)
         running.execute(f"COMMENT ON TABLE {table} IS '{marker}'".encode())
         with pytest.raises(ConnectorError) as raised:
-            publications.holds(handle.request, "")
+            publications.holds(handle.ref, "")
         assert raised.value.code == "sink_query_failed"
         running.commit()
-    assert publications.holds(handle.request, "") is True
-    sink.staged.cleanup(handle)
+    assert publications.holds(handle.ref, "") is True
+    sink.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("statement", [b"COMMIT", b"CREATE TABLE", b"SELECT count"])
@@ -201,7 +201,7 @@ def test_staging_that_could_not_be_dropped_is_a_leftover(sink: OpenSink, direct:
 def test_cleanup_whose_answer_is_lost_is_done_again(sink: OpenSink, proxy: CuttingProxy, before: bool) -> None:
     table, handle = staged(sink, APPEND)
     proxy.cut_after(b"COMMIT", before=before)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert proxy.cuts == 1
     assert sink.ports.target.leftovers(table, None) == ()
 
@@ -248,5 +248,5 @@ def test_an_idle_session_that_was_cut_is_replaced(uri: str, sink: OpenSink, dire
     pid = postgres_database_of(sink).connection().info.backend_pid
     postgres_database_of(direct).rows("SELECT pg_terminate_backend($1)", (pid,))
     assert sink.staged.finalize(handle).finaliser == "insert_in_transaction"
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == WANTED[APPEND]

@@ -56,7 +56,7 @@ def oid(sink: OpenSink, table: TableName) -> object:
 def finaliser(sink: OpenSink, *args: object, **fields: object) -> str:
     handle = sink.staged.stage(stage_request(*args, **fields), iter([orders(3)]))  # type: ignore[arg-type]
     name = sink.staged.finalize(handle).finaliser
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     return name
 
 
@@ -161,7 +161,7 @@ def test_rows_that_another_table_refers_to_are_not_deleted(sink: OpenSink) -> No
     with pytest.raises(ConnectorError) as raised:
         sink.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused" and "constraint" in str(raised.value)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == [1, 2]
     merged = replace(stage_request(table, "L2", strategy=MERGE), unique_key=("id",))
     sink.load(merged, orders(1, 3, name="new"))
@@ -181,7 +181,7 @@ def test_a_trigger_that_keeps_rows_out_ends_the_load(sink: OpenSink) -> None:
         with pytest.raises(ConnectorError) as raised:
             sink.staged.finalize(handle)
         assert raised.value.code == "finaliser_refused" and "2 rows are staged and 1" in str(raised.value)
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == [1, 2]
 
 
@@ -197,12 +197,12 @@ def test_staging_that_lost_its_rows_is_never_published(sink: OpenSink) -> None:
         with pytest.raises(ConnectorError) as raised:
             sink.staged.finalize(handle)
         assert raised.value.code == "finaliser_refused"
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
     handle = sink.staged.stage(stage_request(table, "V", strategy=APPEND), iter([orders(3, 4)]))
     run(sink, f"DROP TABLE {table}; TRUNCATE {handle.table}")
     with pytest.raises(ConnectorError):
         sink.staged.finalize(handle)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     handle = sink.staged.stage(stage_request(table, "W", strategy=APPEND), iter([orders(5)]))
     sink.staged.finalize(handle)
     assert sink.ids(table) == [5]
@@ -214,7 +214,7 @@ def test_a_target_that_vanished_after_staging_is_created_logged(sink: OpenSink) 
     handle = sink.staged.stage(stage_request(table, strategy=APPEND), iter([orders(3)]))
     run(sink, f"DROP TABLE {table}")
     sink.staged.finalize(handle)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == [3]
     assert run(sink, f"SELECT relpersistence::text FROM pg_class WHERE oid = '{table}'::regclass") == [("p",)]
 
@@ -224,7 +224,7 @@ def test_what_is_attached_after_staging_is_seen_too(sink: OpenSink) -> None:
     handle = sink.staged.stage(stage_request(table), iter([orders(3)]))
     run(sink, f"CREATE VIEW {table}_late AS SELECT * FROM {table}")
     assert sink.staged.finalize(handle).finaliser == "replace_in_transaction"
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert run(sink, f"SELECT id FROM {table}_late") == [(3,)]
 
 
@@ -240,7 +240,7 @@ def test_a_lock_that_is_not_granted_leaves_the_target_alone(uri: str, sink: Open
     assert raised.value.code == "finaliser_refused" and "lock" in str(raised.value)
     assert sink.ids(table) == [1, 2]
     assert sink.staged.finalize(handle).finaliser == "swap_in_transaction"
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
 
 
 def test_the_comment_of_the_author_stays(sink: OpenSink) -> None:
@@ -315,7 +315,7 @@ def test_a_merge_twice_is_a_merge_once(sink: OpenSink) -> None:
     rows = [{"id": 2, "name": "new", "amount": Decimal("1.5")}, {"id": 3}]
     handle = sink.staged.stage(request, iter([batch_of(ORDERS, rows)]))
     first, second = sink.staged.finalize(handle), sink.staged.finalize(handle)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert (first.finaliser, first.inserted_rows, first.updated_rows, first.total_rows) == (
         "merge_in_transaction",
         1,
@@ -340,7 +340,7 @@ def test_policies_never_make_a_replacement_partial(uri: str, sink: OpenSink) -> 
             handle = limited.staged.stage(stage_request(table), iter([orders(1)]))
             with pytest.raises(ConnectorError) as raised:
                 limited.staged.finalize(handle)
-            limited.staged.cleanup(handle)
+            limited.staged.cleanup(handle.ref)
         assert raised.value.code == "finaliser_refused"
         assert sink.ids(table) == [1, 2]
     finally:

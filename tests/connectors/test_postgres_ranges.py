@@ -197,7 +197,7 @@ def test_staged_ranges_are_found_again_and_put_together(sink: OpenSink, server: 
     assert raised.value.code == "staged_row_count_mismatch"
     sink.staged.finalize(handle)
     for staged in (handle, *parts):
-        sink.staged.cleanup(staged)
+        sink.staged.cleanup(staged.ref)
     assert sink.ids(table) == ([1, 2, 3, 9] if existing else [1, 2, 3])
     assert server(f"SELECT relpersistence::text FROM pg_class WHERE oid = '{table}'::regclass") == [("p",)]
     assert sink.ports.target.leftovers(table, None) == ()

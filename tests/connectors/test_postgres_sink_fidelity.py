@@ -104,7 +104,7 @@ def test_a_value_is_stored_exactly_beside_null_and_read_back(
     assert back.column(0).type == arrow_type(column.type)
     assert repr(back.column(0).to_pylist()) == repr(batch_of(column, value, None).column(0).to_pylist())
     sink.staged.finalize(handle)
-    sink.staged.cleanup(handle)
+    sink.staged.cleanup(handle.ref)
     assert run(sink, f"SELECT v::text FROM conformance.{table.name} ORDER BY v") == [(wanted,), (None,)]
     again = sink.ports.target.describe_target(table)
     assert again is not None

@@ -58,7 +58,7 @@ def test_staging_is_counted_again_where_it_is_published(
         sink.staged.finalize(counted)
     assert raised.value.code == "finaliser_refused"
     assert sink.ports.target.describe_target(table) is None if not exists else sink.ids(table) == [0]
-    sink.staged.cleanup(counted)
+    sink.staged.cleanup(counted.ref)
 
 
 def test_empty_staging_proves_a_move_only_when_it_was_handed_over(sink: OpenSink) -> None:
@@ -68,5 +68,5 @@ def test_empty_staging_proves_a_move_only_when_it_was_handed_over(sink: OpenSink
     sink.load(by_day(table, "L0", StrategyMode.FULL_REFRESH), batch_of(DAYS, [{"id": 0, "day": date(2024, 1, 1)}]))
     request = by_day(table, "L1", APPEND)
     begun = sink.staged.stage(request, iter([batch_of(DAYS, [])]))
-    assert publications.holds(request, publications.mark(table)) is not True
-    sink.staged.cleanup(begun)
+    assert publications.holds(request.ref, publications.mark(table)) is not True
+    sink.staged.cleanup(begun.ref)

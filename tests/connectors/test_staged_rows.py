@@ -94,7 +94,7 @@ def staged_digest(sink: OpenSink, batch: pa.RecordBatch) -> str:
     try:
         return digest(rows.arrow_schema(SCHEMA), rows.read_back(handle))
     finally:
-        sink.staged.cleanup(handle)
+        sink.staged.cleanup(handle.ref)
 
 
 def files_digest(directory: Path, file_format: str, batch: pa.RecordBatch) -> str:
@@ -151,7 +151,7 @@ def test_clickhouse_pages_by_part_and_never_asks_for_more(
     batches = list(ClickHouseStagedRows(counting).read_back(handle))
     assert sum(pages) == sum(batch.num_rows for batch in batches) == 200_000
     assert max(pages) <= 65_536 and len(pages) >= 4
-    clickhouse.staged.cleanup(handle)
+    clickhouse.staged.cleanup(handle.ref)
 
 
 @pytest.mark.parametrize("name", ["clickhouse", "duckdb"])
@@ -187,4 +187,4 @@ def test_seconds_and_days_of_an_existing_clickhouse_target_are_read_back_as_time
     handle = clickhouse.staged.stage(stage_request(table, schema=target, strategy=APPEND), iter([sent]))
     schema = rows.arrow_schema(target)
     assert digest(schema, rows.read_back(handle)) == digest(schema, [sent])
-    clickhouse.staged.cleanup(handle)
+    clickhouse.staged.cleanup(handle.ref)

@@ -170,7 +170,7 @@ def test_clickhouse_tells_what_it_knew_before_its_commit(tmp_path: Path, strateg
         session = session_of(sink)
         uncounted = UncountedSession(session._connect, default_schema=session.default_schema, embedded=session.embedded)
         uncounted.target = table
-        shadow = artifact_of(session, handle.request, SHADOW)
+        shadow = artifact_of(session, handle.ref, SHADOW)
         published = clickhouse.publish(uncounted, handle, table, shadow)
         assert uncounted.committed and published.total_rows == len(AFTER[strategy])
         with pytest.raises(CommitOutcomeUnknownError):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpone_core.model.artifacts import artifact_name
+from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.ports.sink import StageRequest
 
 from .ddl import qualified
 from .session import Session
@@ -79,6 +78,6 @@ def table_names(session: Session, schema: str) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in rows)
 
 
-def artifact_of(session: Session, request: StageRequest, role: str) -> TableName:
-    target = session.resolve(request.target)
-    return TableName(schema=request.staging_schema or target.schema, name=artifact_name(target, request.identity, role))
+def artifact_of(session: Session, ref: LoadRef, role: str) -> TableName:
+    target = session.resolve(ref.target)
+    return TableName(schema=ref.staging_schema or target.schema, name=artifact_name(target, ref.identity, role))

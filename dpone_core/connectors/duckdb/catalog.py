@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dpone_core.model.artifacts import artifact_name
+from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.ports.sink import StageRequest
 
 from .database import Database, qualified, resolve
 from .types import column_of
@@ -63,6 +62,6 @@ def table_names(database: Database, schema: str) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in rows)
 
 
-def artifact_of(request: StageRequest, role: str) -> TableName:
-    target = resolve(request.target)
-    return TableName(schema=request.staging_schema or target.schema, name=artifact_name(target, request.identity, role))
+def artifact_of(ref: LoadRef, role: str) -> TableName:
+    target = resolve(ref.target)
+    return TableName(schema=ref.staging_schema or target.schema, name=artifact_name(target, ref.identity, role))

@@ -16,11 +16,11 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.step_log import code_of
 from dpone_core.model import lineage
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferPartition
 from dpone_core.model.special_values import ConvertedValues, counted_in, total
-from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import FinalizationPhase
 from dpone_core.native_transfer.decision import ResumePlan
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD, TransferLedger, TransferredPartition
@@ -63,6 +63,11 @@ class StagedRange:
 def range_identity(run_id: str, partition_id: str) -> LoadIdentity:
     """Names the staging of one range in every attempt of the run."""
     return LoadIdentity(run_id=RunId(run_id), load_id=LoadId(partition_id), attempt=1)
+
+
+def range_ref(context: LoadContext, partition_id: str) -> LoadRef:
+    """Finds the staging of one range of this run, whichever attempt filled it."""
+    return context.plan.target.ref(range_identity(context.identity.run_id, partition_id))
 
 
 def range_request(base: StageRequest, partition: TransferPartition, load_id: str, staged_at: datetime) -> StageRequest:
@@ -121,21 +126,6 @@ def published_result(before: LoadResult, finalized: Iterable[FinalizeResult]) ->
         updated_rows=sum(each.updated_rows for each in results),
         final_rows=results[-1].total_rows,
     )
-
-
-def cleanup_handle(context: LoadContext, partition_id: str) -> StagedHandle:
-    """Enough to remove the staging of a range by its name."""
-    target = context.plan.target
-    request = StageRequest(
-        identity=range_identity(context.identity.run_id, partition_id),
-        target=target.table,
-        staging_schema=target.staging_schema,
-        schema=TableSchema(columns=()),
-        strategy=target.strategy,
-        physical_design=target.physical_design,
-        lineage=LineageColumns(),
-    )
-    return StagedHandle(request=request, table=target.table, payload_schema=request.schema, staged_rows=0)
 
 
 def quietly(move: Callable[[str], None], error: BaseException) -> None:

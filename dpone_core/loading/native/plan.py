@@ -12,7 +12,7 @@ from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.native.conflicts import committed_ranges, refuse_unsettled_route
-from dpone_core.loading.native.model import Transfer, cleanup_handle
+from dpone_core.loading.native.model import Transfer, range_ref
 from dpone_core.loading.shared_steps import refuse_no_partition
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.load_config import LoadConfig, PartitioningConfig
@@ -121,7 +121,7 @@ class TransferPlanner:
         staged = self.context.sessions.sink.staged
         for record in stale:
             if staged is not None and record.status is CheckpointStatus.LOADED:
-                staged.cleanup(cleanup_handle(self.context, record.partition_id))
+                staged.cleanup(range_ref(self.context, record.partition_id))
 
 
 def transfer_of(

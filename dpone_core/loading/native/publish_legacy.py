@@ -210,7 +210,7 @@ class NativeLegacyCoordinator:
         """A sink that cannot say leaves it unknown."""
         try:
             with self.context.runtime.cancellation.shielded():
-                return self.legacy.has_rows(request)
+                return self.legacy.has_rows(request.ref)
         except Exception:  # noqa: BLE001 - asking must not mask why the load failed
             return True
 

@@ -22,11 +22,11 @@ from dpone_core.loading.native.completeness import INCOMPLETE, refuse_lost_rows
 from dpone_core.loading.native.model import (
     StagedRange,
     Transfer,
-    cleanup_handle,
     converted_in_all,
     published_result,
     quietly,
     range_batches,
+    range_ref,
     staged_result,
 )
 from dpone_core.loading.native.stage import RangeStager
@@ -235,10 +235,10 @@ class NativeStagedCoordinator:
         try:
             with self.context.runtime.cancellation.shielded():
                 if whole is not None:
-                    self.staged.cleanup(whole)
+                    self.staged.cleanup(whole.ref)
                 for each in staged if refused else ():
                     self.transfer.ledger.failed(each.done.partition, code_of(error))
-                    self.staged.cleanup(each.handle)
+                    self.staged.cleanup(each.handle.ref)
         except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
             self.context.step_log.warnings.append("staged_abort_incomplete")
 
@@ -249,9 +249,9 @@ class NativeStagedCoordinator:
         with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
             try:
                 for handle in () if whole is None else (whole,):
-                    self.staged.cleanup(handle)
+                    self.staged.cleanup(handle.ref)
                 for partition in partitions:
-                    self.staged.cleanup(cleanup_handle(self.context, partition.id))
+                    self.staged.cleanup(range_ref(self.context, partition.id))
             except DponeError as error:
                 raise EvidenceWriteError(
                     "staging of this committed load could not be removed", code="staged_cleanup_failed"

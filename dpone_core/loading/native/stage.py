@@ -175,7 +175,7 @@ class RangeStager:
         except CheckpointSupersededError:
             with suppress(DponeError):
                 if ledger.is_published_by_other(result.done.partition):
-                    self.staged.cleanup(result.handle)
+                    self.staged.cleanup(result.handle.ref)
             raise
 
     def _run_reader(self, work: RangeWork, progress: SharedProgress, stamp: datetime) -> None:
@@ -220,7 +220,7 @@ class RangeStager:
             stream.close()
         sent = pump.counters.rows
         if handle.staged_rows != sent or not self._carries_lineage(handle):
-            self.staged.cleanup(handle)
+            self.staged.cleanup(handle.ref)
             if handle.staged_rows != sent:
                 raise ConnectorError(
                     f"{sent} rows of a range were sent and {handle.staged_rows} are staged",

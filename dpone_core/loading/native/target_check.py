@@ -13,12 +13,11 @@ from typing import Final
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.native.model import Transfer
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint
-from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.native_transfer.guard import WITNESS_FIELD
-from dpone_core.ports.sink import LineageColumns, StageRequest
 
 _ABSENT: Final = "the target does not hold what this run has published"
 _REPLACED: Final = "another load has published into the target since this run did"
@@ -51,12 +50,12 @@ def _said_by_sink(context: LoadContext, records: Iterable[PartitionCheckpoint]) 
     """What stands against this run; "" for nothing, None where the sink cannot say."""
     publications, legacy = context.sessions.sink.publications, context.sessions.sink.legacy
     witnesses = {found for record in records if record.rows_exported and (found := _witness_of(record)) is not None}
-    requests = {found: _request_of(context, found) for found in witnesses}
+    refs = {found: _ref_of(context, found) for found in witnesses}
     if legacy is not None:
-        return None if all(legacy.has_rows(request) for request in requests.values()) else _ABSENT
+        return None if all(legacy.has_rows(ref) for ref in refs.values()) else _ABSENT
     if publications is None or not witnesses:
         return None
-    held = [publications.holds(request, found.mark) for found, request in requests.items()]
+    held = [publications.holds(ref, found.mark) for found, ref in refs.items()]
     if True in held and False not in held:
         return ""
     match context.plan.target.strategy:
@@ -98,17 +97,6 @@ def _witness_of(record: PartitionCheckpoint) -> _Witness | None:
     return _Witness(load_id=load_id, attempt=attempt, mark=mark if isinstance(mark, str) else None)
 
 
-def _request_of(context: LoadContext, found: _Witness) -> StageRequest:
-    """Enough to find that publication by name; its columns are of no interest."""
-    target = context.plan.target
-    return StageRequest(
-        identity=LoadIdentity(
-            run_id=RunId(context.identity.run_id), load_id=LoadId(found.load_id), attempt=found.attempt
-        ),
-        target=target.table,
-        staging_schema=target.staging_schema,
-        schema=TableSchema(columns=()),
-        strategy=target.strategy,
-        physical_design=target.physical_design,
-        lineage=LineageColumns(),
-    )
+def _ref_of(context: LoadContext, found: _Witness) -> LoadRef:
+    run_id, load_id = RunId(context.identity.run_id), LoadId(found.load_id)
+    return context.plan.target.ref(LoadIdentity(run_id=run_id, load_id=load_id, attempt=found.attempt))

@@ -59,7 +59,7 @@ def test_an_unknown_status_of_the_commit_is_settled_by_looking_at_the_target(
             sink.ports.staged.finalize(handle)
         assert raised.value.code == "finaliser_refused"
         assert sink.ids(table) == [1]
-    sink.ports.staged.cleanup(handle)
+    sink.ports.staged.cleanup(handle.ref)
 
 
 def test_an_unknown_status_of_an_insert_fails_the_load_and_sends_no_row_twice(sink: OpenSink, port: int) -> None:

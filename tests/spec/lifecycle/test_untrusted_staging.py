@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.errors import RunTerminated
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import RetryClassification, TargetState
 from dpone_core.ports.sink import LineageProjection, StagedHandle, StageRequest
@@ -49,8 +50,8 @@ class Claiming:
     def finalize(self, handle: StagedHandle) -> object:
         return self.inner.finalize(handle)
 
-    def cleanup(self, handle: StagedHandle) -> None:
-        self.inner.cleanup(handle)
+    def cleanup(self, ref: LoadRef) -> None:
+        self.inner.cleanup(ref)
 
 
 def refused_with(attempt: Attempt, code: str) -> LoadResult:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, facts_of, partitions_of
 from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.model.artifacts import SCRATCH, STAGING, load_marker, marker_in
+from dpone_core.model.artifacts import SCRATCH, STAGING, LoadRef, load_marker, marker_in
 from dpone_core.model.load_config import TableName
-from dpone_core.ports.sink import StageRequest
 
 
 class ClickHousePublications:
@@ -27,28 +26,28 @@ class ClickHousePublications:
         facts = facts_of(self._session, self._session.resolve(target))
         return None if facts is None else marker_in(facts.comment)
 
-    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        found = self.mark(request.target)
+    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
+        found = self.mark(ref.target)
         if found is None:
             return False
-        if found == load_marker(request.identity):
+        if found == load_marker(ref.identity):
             return True
-        partitions = self._staged_partitions(request)
+        partitions = self._staged_partitions(ref)
         if partitions is None:
             return None
         if not partitions:
-            return True if self._was_handed_over(request) else None
+            return True if self._was_handed_over(ref) else None
         return False if len(partitions) == 1 or found == mark else None
 
-    def _was_handed_over(self, request: StageRequest) -> bool:
+    def _was_handed_over(self, ref: LoadRef) -> bool:
         """A publication marks staging first: without its mark it is empty because nothing came yet."""
-        found = (facts_of(self._session, artifact_of(self._session, request, role)) for role in (STAGING, SCRATCH))
-        return any(facts is not None and load_marker(request.identity) in facts.comment for facts in found)
+        found = (facts_of(self._session, artifact_of(self._session, ref, role)) for role in (STAGING, SCRATCH))
+        return any(facts is not None and load_marker(ref.identity) in facts.comment for facts in found)
 
-    def _staged_partitions(self, request: StageRequest) -> tuple[str, ...] | None:
+    def _staged_partitions(self, ref: LoadRef) -> tuple[str, ...] | None:
         """Partitions still in this load's staging; None when staging is gone."""
         for role in (STAGING, SCRATCH):
-            table = artifact_of(self._session, request, role)
+            table = artifact_of(self._session, ref, role)
             if facts_of(self._session, table) is not None:
                 return partitions_of(self._session, table)
         return None

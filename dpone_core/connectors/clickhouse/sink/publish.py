@@ -168,7 +168,7 @@ class _Publication:
     def _published_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
         """Renames the source of the statement away, so that it cannot succeed any more, and looks again."""
         if facts_of(self._session, published_from) is not None:
-            aside = artifact_of(self._session, self._handle.request, SCRATCH)
+            aside = artifact_of(self._session, self._handle.ref, SCRATCH)
             self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
             if published_from == self._staged:
                 self._staged = aside

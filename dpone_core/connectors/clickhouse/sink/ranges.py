@@ -25,8 +25,8 @@ class ClickHouseRanges:
     def prepare(self, request: StageRequest) -> None:
         self._refuse_local_days(request)
         ddl = Ddl(request.physical_design.cluster)
-        schemas = (artifact_of(self._session, request, STAGING).schema, self._session.resolve(request.target).schema)
-        for schema in dict.fromkeys(schemas):
+        staged, target = artifact_of(self._session, request.ref, STAGING), self._session.resolve(request.target)
+        for schema in dict.fromkeys((staged.schema, target.schema)):
             self._run(ddl.create_database(schema or ""))
 
     def _refuse_local_days(self, request: StageRequest) -> None:
@@ -51,13 +51,13 @@ class ClickHouseRanges:
                 )
 
     def find(self, request: StageRequest) -> StagedHandle | None:
-        table = artifact_of(self._session, request, STAGING)
+        table = artifact_of(self._session, request.ref, STAGING)
         if facts_of(self._session, table) is None:
             return None
         return self._handle(request)
 
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
-        ddl, whole = Ddl(request.physical_design.cluster), artifact_of(self._session, request, STAGING)
+        ddl, whole = Ddl(request.physical_design.cluster), artifact_of(self._session, request.ref, STAGING)
         self._run(ddl.drop(whole), ddl.create_like(whole, parts[0].table))
         for part in parts:
             self._run(
@@ -69,7 +69,7 @@ class ClickHouseRanges:
         return handle
 
     def _handle(self, request: StageRequest) -> StagedHandle:
-        table = artifact_of(self._session, request, STAGING)
+        table = artifact_of(self._session, request.ref, STAGING)
         return StagedHandle(
             request=request,
             table=table,

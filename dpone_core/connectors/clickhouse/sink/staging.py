@@ -15,7 +15,7 @@ from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, sche
 from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError, DponeError
-from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING
+from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -37,7 +37,7 @@ class ClickHouseStaging:
         with closing(batches) if isinstance(batches, Generator) else nullcontext():
             check_payload(request)
             target = self._session.resolve(request.target)
-            staged = artifact_of(self._session, request, STAGING)
+            staged = artifact_of(self._session, request.ref, STAGING)
             ddl = Ddl(request.physical_design.cluster)
             try:
                 stored = self._create(request, ddl, target, staged)
@@ -70,15 +70,15 @@ class ClickHouseStaging:
         return LineageProjection(columns=held, rows=int(row[1]))
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
-        shadow = artifact_of(self._session, handle.request, SHADOW)
+        shadow = artifact_of(self._session, handle.ref, SHADOW)
         return publish(self._session, handle, self._session.resolve(handle.request.target), shadow)
 
-    def cleanup(self, handle: StagedHandle) -> None:
+    def cleanup(self, ref: LoadRef) -> None:
         """Tries every table, so that one failure leaves no other behind."""
-        ddl = Ddl(handle.request.physical_design.cluster)
+        ddl = Ddl(ref.cluster)
         with ExitStack() as drops:
             for role in (SCRATCH, SHADOW, STAGING):
-                table = artifact_of(self._session, handle.request, role)
+                table = artifact_of(self._session, ref, role)
                 drops.callback(
                     self._session.command,
                     ddl.drop(table),

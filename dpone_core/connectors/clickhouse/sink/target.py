@@ -35,7 +35,7 @@ class ClickHouseTarget:
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
         target = self._session.resolve(request.target)
-        first = artifact_of(self._session, request, SCRATCH)
+        first = artifact_of(self._session, request.ref, SCRATCH)
         second = TableName(schema=first.schema, name=f"{first.name[:-1]}{'1' if first.name.endswith('0') else '0'}")
         if layout_of(self._session, request, target, first).target is None:
             self._refuse_long_name(target)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dpone_core.connectors._sql.publications import held_by_marker
 from dpone_core.connectors.duckdb.catalog import comment_of, count_of
 from dpone_core.connectors.duckdb.database import Database, resolve
-from dpone_core.model.artifacts import marker_in
+from dpone_core.model.artifacts import LoadRef, marker_in
 from dpone_core.model.load_config import TableName
-from dpone_core.ports.sink import StageRequest
 
 
 class DuckDbPublications:
@@ -24,5 +23,5 @@ class DuckDbPublications:
         comment = comment_of(self._database, resolve(target))
         return None if comment is None else marker_in(comment)
 
-    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        return held_by_marker(request, self.mark(request.target), mark)
+    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
+        return held_by_marker(ref, self.mark(ref.target), mark)

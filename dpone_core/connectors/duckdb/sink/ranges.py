@@ -22,20 +22,20 @@ class DuckDbRanges:
         self._database = database
 
     def prepare(self, request: StageRequest) -> None:
-        schemas = (artifact_of(request, STAGING).schema, resolve(request.target).schema)
+        schemas = (artifact_of(request.ref, STAGING).schema, resolve(request.target).schema)
         with self._database.transaction(code=_REFUSED, message="DuckDB refused to create a schema") as cursor:
             for schema in dict.fromkeys(schemas):
                 cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema or '')}")
 
     def find(self, request: StageRequest) -> StagedHandle | None:
-        table = artifact_of(request, STAGING)
+        table = artifact_of(request.ref, STAGING)
         if comment_of(self._database, table) is None:
             return None
         rows = count_of(self._database, table)
         return StagedHandle(request=request, table=table, payload_schema=request.schema, staged_rows=rows)
 
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
-        whole = artifact_of(request, STAGING)
+        whole = artifact_of(request.ref, STAGING)
         schema = schema_of(self._database, parts[0].table)
         definitions = ", ".join(column_definition(column) for column in (schema.columns if schema else ()))
         with self._database.transaction(

@@ -18,7 +18,7 @@ from dpone_core.connectors.duckdb.catalog import artifact_of, count_of, schema_o
 from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualified, resolve
 from dpone_core.connectors.duckdb.types import column_definition, stored_schema
 from dpone_core.errors import ConnectorError
-from dpone_core.model.artifacts import STAGING
+from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
@@ -40,7 +40,7 @@ class DuckDbStaging:
     def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
         with closing(batches) if isinstance(batches, Generator) else nullcontext():
             check_payload(request)
-            staged = artifact_of(request, STAGING)
+            staged = artifact_of(request.ref, STAGING)
             stored = self._stored(request)
             rows = _PayloadRows(request.schema, stored, without_null_keys(request, batches))
             with (
@@ -72,11 +72,11 @@ class DuckDbStaging:
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         return publish(self._database, handle)
 
-    def cleanup(self, handle: StagedHandle) -> None:
+    def cleanup(self, ref: LoadRef) -> None:
         with self._database.transaction(
             code="staged_cleanup_failed", message="a table of this load was not dropped"
         ) as cursor:
-            cursor.execute(f"DROP TABLE IF EXISTS {qualified(artifact_of(handle.request, STAGING))}")
+            cursor.execute(f"DROP TABLE IF EXISTS {qualified(artifact_of(ref, STAGING))}")
 
     def _stored(self, request: StageRequest) -> TableSchema:
         """Payload columns as staging holds them: the target's types when rows are appended to it."""

@@ -20,7 +20,9 @@ from dpone_core.connectors.files.part_files import open_part, read_part, rows_of
 from dpone_core.connectors.files.storage import create_directory, sync_directory, sync_file, translated_errors
 from dpone_core.connectors.files.text_values import VALUE_REFUSED
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
+from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.legacy import LegacyLoadResult
@@ -41,7 +43,7 @@ class FilesLoad:
         self._max_file_rows = max_file_rows
 
     def load(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> LegacyLoadResult:
-        target = self._target(request)
+        target = self._target(request.target)
         with closing(batches) if isinstance(batches, Generator) else nullcontext():
             refuse_target(request, target)
             try:
@@ -58,23 +60,23 @@ class FilesLoad:
             raise CommitOutcomeUnknownError("some files of this load are visible and publishing them failed") from error
         return self._counted(request, target)
 
-    def has_rows(self, request: StageRequest) -> bool:
+    def has_rows(self, ref: LoadRef) -> bool:
         with translated_errors("the target directory cannot be listed", "sink_unreachable"):
-            return bool(self._target(request).parts(request.identity))
+            return bool(self._target(ref.target).parts(ref.identity))
 
-    def discard(self, request: StageRequest) -> None:
-        self._target(request).discard_unpublished(request.identity)
+    def discard(self, ref: LoadRef) -> None:
+        self._target(ref.target).discard_unpublished(ref.identity)
 
     def arrow_schema(self, payload: TableSchema) -> pa.Schema:
         return arrow_schema(payload)
 
     def read_back(self, request: StageRequest) -> Iterator[pa.RecordBatch]:
-        target = self._target(request)
+        target = self._target(request.target)
         for part in target.parts(request.identity):
             yield from read_part(part, request.schema)
 
-    def _target(self, request: StageRequest) -> TargetDirectory:
-        return TargetDirectory(base=self._base, table=request.target)
+    def _target(self, table: TableName) -> TargetDirectory:
+        return TargetDirectory(base=self._base, table=table)
 
     def _write(self, request: StageRequest, target: TargetDirectory, batches: Iterable[pa.RecordBatch]) -> TableSchema:
         """Writes and syncs every file of the load where no reader looks; returns the columns they have."""

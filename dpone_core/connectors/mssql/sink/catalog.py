@@ -8,10 +8,9 @@ from typing import Final
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.source.selection import DEFAULT_SCHEMA
 from dpone_core.connectors.mssql.text import quoted_name
-from dpone_core.model.artifacts import artifact_name
+from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
-from dpone_core.ports.sink import StageRequest
 
 from .database import Ask, Database
 from .types import require_name, writable
@@ -110,9 +109,9 @@ def resolve(table: TableName) -> TableName:
     return resolved
 
 
-def artifact_of(request: StageRequest, role: str) -> TableName:
-    target = resolve(request.target)
-    return TableName(schema=request.staging_schema or target.schema, name=artifact_name(target, request.identity, role))
+def artifact_of(ref: LoadRef, role: str) -> TableName:
+    target = resolve(ref.target)
+    return TableName(schema=ref.staging_schema or target.schema, name=artifact_name(target, ref.identity, role))
 
 
 def target_table(ask: Ask, table: TableName, prop: str = MARKER) -> TargetTable | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpone_core.connectors._sql.publications import held_by_marker
+from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.load_config import TableName
-from dpone_core.ports.sink import StageRequest
 
 from .catalog import count_of, resolve, target_table
 from .database import Database
@@ -25,5 +25,5 @@ class MssqlPublications:
     def mark(self, target: TableName) -> str | None:
         return settled_marker(self._database, resolve(target))
 
-    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        return held_by_marker(request, self.mark(request.target), mark)
+    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
+        return held_by_marker(ref, self.mark(ref.target), mark)

@@ -154,7 +154,7 @@ class Publication:
     def _swap(self, ask: Ask, target: TargetTable | None) -> None:
         if target is None:
             self._require_schema(ask)
-        old = TableName(schema=self._target.schema, name=artifact_of(self._request, SHADOW).name)
+        old = TableName(schema=self._target.schema, name=artifact_of(self._request.ref, SHADOW).name)
         if target is not None:
             ask(_rename(self._target, old.name), ())
         moved = self._staged

@@ -27,11 +27,11 @@ class MssqlRangeStaging:
         self._database = database
 
     def prepare(self, request: StageRequest) -> None:
-        for schema in dict.fromkeys((artifact_of(request, STAGING).schema, resolve(request.target).schema)):
+        for schema in dict.fromkeys((artifact_of(request.ref, STAGING).schema, resolve(request.target).schema)):
             ensure_schema(self._database, schema or "")
 
     def find(self, request: StageRequest) -> StagedHandle | None:
-        table = artifact_of(request, STAGING)
+        table = artifact_of(request.ref, STAGING)
         if target_table(self._database.rows, table) is None:
             return None
         rows = count_of(self._database.rows, table)
@@ -39,7 +39,7 @@ class MssqlRangeStaging:
 
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
         """Defined as one reader's staging is once it is filled: it may become the target."""
-        whole, ask = artifact_of(request, STAGING), self._database.rows
+        whole, ask = artifact_of(request.ref, STAGING), self._database.rows
         target = target_table(ask, resolve(request.target))
         stored = stored_columns(request, target, attached(ask, target) if target is not None else ())
         columns = shaped_columns(request, stored)

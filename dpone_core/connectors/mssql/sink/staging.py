@@ -19,7 +19,7 @@ from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.connectors.mssql.session import sql_state
 from dpone_core.connectors.mssql.text import quoted_name
 from dpone_core.errors import ConnectorError, DponeError
-from dpone_core.model.artifacts import STAGING
+from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -51,7 +51,7 @@ class MssqlStaging:
             check_payload(request)
             check_merge_key(request)
             require_storable(request.schema)
-            staged = artifact_of(request, STAGING)
+            staged = artifact_of(request.ref, STAGING)
             target = target_table(self._database.rows, resolve(request.target))
             attachments = attached(self._database.rows, target) if target is not None else ()
             stored = stored_columns(request, target, attachments)
@@ -96,9 +96,9 @@ class MssqlStaging:
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         return Publication(self._database, handle).run()
 
-    def cleanup(self, handle: StagedHandle) -> None:
+    def cleanup(self, ref: LoadRef) -> None:
         """Dropping is idempotent, so a lost answer is asked for once more."""
-        staged = artifact_of(handle.request, STAGING)
+        staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
         except ConnectorError as error:

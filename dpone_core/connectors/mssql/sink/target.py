@@ -85,7 +85,7 @@ class MssqlTarget:
             "the login may not create tables",
             "grant CREATE TABLE to it",
         )
-        for schema in dict.fromkeys((table.schema or "", artifact_of(request, STAGING).schema or "")):
+        for schema in dict.fromkeys((table.schema or "", artifact_of(request.ref, STAGING).schema or "")):
             if self._database.rows("SELECT 1 AS one FROM sys.schemas WHERE name = ?", (schema,)):
                 self._require(
                     f"HAS_PERMS_BY_NAME({national(quoted_name(schema))}, 'SCHEMA', 'ALTER')",

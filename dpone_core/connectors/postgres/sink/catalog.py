@@ -7,10 +7,9 @@ from typing import Final
 
 from dpone_core.connectors.postgres.catalog import Ask, described_columns, qualified
 from dpone_core.connectors.postgres.database import Database
-from dpone_core.model.artifacts import artifact_name
+from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
-from dpone_core.ports.sink import StageRequest
 
 from .types import require_name, writable_type
 
@@ -114,9 +113,9 @@ def resolve(table: TableName) -> TableName:
     return resolved
 
 
-def artifact_of(request: StageRequest, role: str) -> TableName:
-    target = resolve(request.target)
-    return TableName(schema=request.staging_schema or target.schema, name=artifact_name(target, request.identity, role))
+def artifact_of(ref: LoadRef, role: str) -> TableName:
+    target = resolve(ref.target)
+    return TableName(schema=ref.staging_schema or target.schema, name=artifact_name(target, ref.identity, role))
 
 
 def target_table(ask: Ask, table: TableName) -> TargetTable | None:

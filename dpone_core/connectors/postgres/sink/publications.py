@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dpone_core.connectors._sql.publications import held_by_marker
 from dpone_core.connectors.postgres.database import Database
-from dpone_core.model.artifacts import marker_in
+from dpone_core.model.artifacts import LoadRef, marker_in
 from dpone_core.model.load_config import TableName
-from dpone_core.ports.sink import StageRequest
 
 from .catalog import count_of, resolve, target_table
 from .publish import settled_comment
@@ -28,5 +27,5 @@ class PostgresPublications:
         comment = settled_comment(self._database, resolve(target), self._lock_timeout_seconds)
         return None if comment is None else marker_in(comment)
 
-    def holds(self, request: StageRequest, mark: str | None) -> bool | None:
-        return held_by_marker(request, self.mark(request.target), mark)
+    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
+        return held_by_marker(ref, self.mark(ref.target), mark)

@@ -25,11 +25,11 @@ class PostgresRangeStaging:
         self._database = database
 
     def prepare(self, request: StageRequest) -> None:
-        for schema in dict.fromkeys((artifact_of(request, STAGING).schema, resolve(request.target).schema)):
+        for schema in dict.fromkeys((artifact_of(request.ref, STAGING).schema, resolve(request.target).schema)):
             ensure_schema(self._database, schema or "")
 
     def find(self, request: StageRequest) -> StagedHandle | None:
-        table = artifact_of(request, STAGING)
+        table = artifact_of(request.ref, STAGING)
         if target_table(self._database.rows, table) is None:
             return None
         rows = count_of(self._database.rows, table)
@@ -37,7 +37,7 @@ class PostgresRangeStaging:
 
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
         """Logged as staging of one reader is: when it may become the target."""
-        whole = artifact_of(request, STAGING)
+        whole = artifact_of(request.ref, STAGING)
         target = target_table(self._database.rows, resolve(request.target))
         logged = may_swap(request, target, attached(self._database.rows, target) if target is not None else ())
         with self._database.transaction(

@@ -20,7 +20,7 @@ from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualified
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.errors import ConnectorError
-from dpone_core.model.artifacts import STAGING
+from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -48,7 +48,7 @@ class PostgresStaging:
             check_payload(request)
             check_merge_key(request)
             stored_schema(request.schema)
-            staged = artifact_of(request, STAGING)
+            staged = artifact_of(request.ref, STAGING)
             target = target_table(self._database.rows, resolve(request.target))
             attachments = attached(self._database.rows, target) if target is not None else ()
             stored = stored_columns(request, target, attachments)
@@ -85,9 +85,9 @@ class PostgresStaging:
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         return Publication(self._database, handle, lock_timeout_seconds=self._lock_timeout_seconds).run()
 
-    def cleanup(self, handle: StagedHandle) -> None:
+    def cleanup(self, ref: LoadRef) -> None:
         """Dropping is idempotent, so a lost answer is asked for once more."""
-        staged = artifact_of(handle.request, STAGING)
+        staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
         except ConnectorError as error:

@@ -86,7 +86,7 @@ class PostgresTarget:
         """Of the role, on the schemas of target and staging, on a server that takes writes."""
         if self._database.rows("SELECT current_setting('transaction_read_only')")[0][0] == "on":
             raise ConnectorError("the server or the role is read only", code=_ASSUMPTION, fix="load into the primary")
-        for schema in dict.fromkeys((table.schema, artifact_of(request, STAGING).schema)):
+        for schema in dict.fromkeys((table.schema, artifact_of(request.ref, STAGING).schema)):
             if self._database.rows(_RIGHTS_SQL, (schema,))[0][0] is not True:
                 raise ConnectorError(
                     f"the role of the connection may not create tables in schema {schema!r}",
