@@ -123,7 +123,7 @@ def _arm(context: LoadContext, intents: CommitIntents, extraction: Extraction, s
         identity=context.identity,
         seen_load_id=seen.load_id if seen is not None else None,
         cursor_value=extraction.next_cursor,
-        target_mark=None if publications is None else publications.mark(context.plan.target.table),
+        target_mark=None if publications is None else publications.last_marker(context.plan.target.table),
     )
     intents.arm(context.config, intent, context.runtime.clock.utc_now())
 
@@ -132,5 +132,5 @@ def _is_in_target(context: LoadContext, intent: CommitIntent) -> bool | None:
     sink = context.sessions.sink
     ref = context.plan.target.ref(intent.identity)
     if sink.publications is not None:
-        return sink.publications.holds(ref, intent.target_mark)
+        return sink.publications.contains(ref, intent.target_mark)
     return None if sink.legacy is None else sink.legacy.has_rows(ref)

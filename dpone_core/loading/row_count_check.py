@@ -18,7 +18,7 @@ UNCOUNTED = "published_rows_not_counted"
 def rows_in_target(context: LoadContext) -> int | None:
     """0 without a target; None where the sink does not count or counting means reading the whole target."""
     publications = context.sessions.sink.publications
-    return None if publications is None else publications.rows(context.plan.target.table)
+    return None if publications is None else publications.row_count(context.plan.target.table)
 
 
 def refuse_wrong_growth(context: LoadContext, finalized: FinalizeResult, staged_rows: int, before: int | None) -> None:

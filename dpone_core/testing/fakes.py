@@ -107,19 +107,19 @@ class MemoryPublications:
     def __init__(self, warehouse: MemoryWarehouse) -> None:
         self._warehouse = warehouse
 
-    def rows(self, target: TableName) -> int | None:
+    def row_count(self, target: TableName) -> int | None:
         found = self._warehouse.tables.get(target)
         return 0 if found is None else len(found.rows)
 
-    def mark(self, target: TableName) -> str | None:
+    def last_marker(self, target: TableName) -> str | None:
         found = self._warehouse.tables.get(target)
         return None if found is None else found.marker or ""
 
-    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
-        found = self.mark(ref.target)
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        found = self.last_marker(ref.target)
         if found is None or found == f"{ref.identity.run_id}|{ref.identity.load_id}":
             return found is not None
-        return False if found == mark else None
+        return False if found == marker_before else None
 
 
 class MemoryStaging:

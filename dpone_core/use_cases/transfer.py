@@ -112,7 +112,7 @@ def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: Unresol
     ref = operation.plan.target.ref(identity)
     if sink.legacy is not None:
         return SinkSays.CANNOT_SAY if sink.legacy.has_rows(ref) else SinkSays.NOT_PUBLISHED
-    return SinkSays.of(None if sink.publications is None else sink.publications.holds(ref, batch.mark))
+    return SinkSays.of(None if sink.publications is None else sink.publications.contains(ref, batch.mark))
 
 
 def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:

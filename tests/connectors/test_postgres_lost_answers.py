@@ -164,10 +164,10 @@ def test_a_publication_that_still_runs_is_waited_for(uri: str, sink: OpenSink) -
         marker = load_marker(handle.request.identity)
         running.execute(f"COMMENT ON TABLE {table} IS '{marker}'".encode())
         with pytest.raises(ConnectorError) as raised:
-            publications.holds(handle.ref, "")
+            publications.contains(handle.ref, "")
         assert raised.value.code == "sink_query_failed"
         running.commit()
-    assert publications.holds(handle.ref, "") is True
+    assert publications.contains(handle.ref, "") is True
     sink.staged.cleanup(handle.ref)
 
 

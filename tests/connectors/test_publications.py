@@ -66,28 +66,28 @@ def test_an_append_is_in_the_target_from_its_commit_on_and_not_before(sink: Open
     if target_exists:
         sink.load(stage_request(table, "L0", strategy=APPEND), orders(1))
     handle = staged(sink, table, "L1", 2, 3)
-    mark = publications(sink).mark(table)
+    mark = publications(sink).last_marker(table)
     assert (mark is not None) is target_exists
-    assert publications(sink).holds(handle.ref, mark) is False
+    assert publications(sink).contains(handle.ref, mark) is False
     published(sink, handle)
-    assert publications(sink).holds(handle.ref, mark) is True
+    assert publications(sink).contains(handle.ref, mark) is True
 
 
 def test_a_target_that_was_dropped_holds_nothing(sink: OpenSink) -> None:
     request = stage_request(fresh_table(), "L1", strategy=APPEND)
-    assert publications(sink).holds(request.ref, "[dpone 0000000000000000]") is False
+    assert publications(sink).contains(request.ref, "[dpone 0000000000000000]") is False
 
 
 def test_a_later_publication_over_it_is_never_read_as_not_published(sink: OpenSink) -> None:
     table = fresh_table()
     sink.load(stage_request(table, "L0", strategy=APPEND), orders(1))
     handle = staged(sink, table, "L1", 2)
-    mark = publications(sink).mark(table)
+    mark = publications(sink).last_marker(table)
     published(sink, handle)
     assert sink.ports.staged is not None
     sink.ports.staged.cleanup(handle.ref)
     sink.load(stage_request(table, "L2"), orders(9))
-    assert publications(sink).holds(handle.ref, mark) is None
+    assert publications(sink).contains(handle.ref, mark) is None
 
 
 def daily(*days: int) -> pa.RecordBatch:
@@ -107,18 +107,18 @@ def test_an_exchanged_append_over_several_partitions_is_known_by_its_marker(clic
     sink.load(request("L0"), daily(1))
     assert sink.ports.staged is not None
     handle = sink.ports.staged.stage(request("L1"), iter([daily(1, 2, 3)]))
-    mark = publications(sink).mark(table)
-    assert publications(sink).holds(handle.ref, mark) is False
+    mark = publications(sink).last_marker(table)
+    assert publications(sink).contains(handle.ref, mark) is False
     assert sink.ports.staged.finalize(handle).finaliser == "exchange_shadow"
-    assert publications(sink).holds(handle.ref, mark) is True
+    assert publications(sink).contains(handle.ref, mark) is True
 
 
 def test_a_moved_append_without_its_staging_is_not_known(clickhouse: OpenSink) -> None:
     table, sink = fresh_table(), clickhouse
     sink.load(stage_request(table, "L0", strategy=APPEND), orders(1))
     handle = staged(sink, table, "L1", 2)
-    mark = publications(sink).mark(table)
+    mark = publications(sink).last_marker(table)
     published(sink, handle)
     assert sink.ports.staged is not None
     sink.ports.staged.cleanup(handle.ref)
-    assert publications(sink).holds(handle.ref, mark) is None
+    assert publications(sink).contains(handle.ref, mark) is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dpone_core.model.artifacts import LoadRef, load_marker
 
 
-def held_by_marker(ref: LoadRef, found: str | None, mark: str | None) -> bool | None:
-    """Whether the load of `ref` is in the target. `found` is the marker there now (None = no target), `mark` the
-    one before the load; None = unknown, since somebody else has published over it."""
+def held_by_marker(ref: LoadRef, found: str | None, marker_before: str | None) -> bool | None:
+    """Whether the load of `ref` is in the target. `found` is the marker there now (None = no target), `marker_before`
+    the one before the load; None = unknown, since somebody else has published over it."""
     if found is None:
         return False
     if found == load_marker(ref.identity):
         return True
-    return False if found == mark else None
+    return False if found == marker_before else None

@@ -225,7 +225,7 @@ class NativeStagedCoordinator:
     def _witness(self, handle: StagedHandle) -> dict[str, object]:
         """What the sink is asked with, should this process not live to say what became of the batch."""
         publications, identity = self.context.sessions.sink.publications, handle.request.identity
-        mark = None if publications is None else publications.mark(self.context.plan.target.table)
+        mark = None if publications is None else publications.last_marker(self.context.plan.target.table)
         return {"load_id": str(identity.load_id), "attempt": identity.attempt, "mark": mark}
 
     def _abandon(self, staged: tuple[StagedRange, ...], whole: StagedHandle | None, error: BaseException) -> None:

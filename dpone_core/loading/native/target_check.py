@@ -55,7 +55,7 @@ def _said_by_sink(context: LoadContext, records: Iterable[PartitionCheckpoint]) 
         return None if all(legacy.has_rows(ref) for ref in refs.values()) else _ABSENT
     if publications is None or not witnesses:
         return None
-    held = [publications.holds(ref, found.mark) for found, ref in refs.items()]
+    held = [publications.contains(ref, found.mark) for found, ref in refs.items()]
     if True in held and False not in held:
         return ""
     match context.plan.target.strategy:
@@ -63,7 +63,7 @@ def _said_by_sink(context: LoadContext, records: Iterable[PartitionCheckpoint]) 
             return _REPLACED if None in held else _ABSENT
         case StrategyMode.INCREMENTAL_APPEND:  # what others append leaves these rows where they are
             return _ABSENT if False in held else None
-    foreign = publications.mark(context.plan.target.table) not in {found.mark for found in witnesses}
+    foreign = publications.last_marker(context.plan.target.table) not in {found.mark for found in witnesses}
     return _REPLACED if foreign else None  # an engine may replace a partition without leaving a mark
 
 

@@ -101,11 +101,11 @@ class Uncountable:
     def __init__(self, port: Any, answers: int) -> None:
         self._port, self._answers = port, answers
 
-    def rows(self, target: TableName) -> int | None:
+    def row_count(self, target: TableName) -> int | None:
         self._answers -= 1
         if self._answers < 0:
             raise ConnectorError("gone", code="sink_query_failed")
-        found: int | None = self._port.rows(target)
+        found: int | None = self._port.row_count(target)
         return found
 
     def __getattr__(self, name: str) -> Any:

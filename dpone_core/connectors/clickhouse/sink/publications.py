@@ -18,16 +18,16 @@ class ClickHousePublications:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def rows(self, target: TableName) -> int | None:
+    def row_count(self, target: TableName) -> int | None:
         table = self._session.resolve(target)
         return 0 if facts_of(self._session, table) is None else count_of(self._session, table)
 
-    def mark(self, target: TableName) -> str | None:
+    def last_marker(self, target: TableName) -> str | None:
         facts = facts_of(self._session, self._session.resolve(target))
         return None if facts is None else marker_in(facts.comment)
 
-    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
-        found = self.mark(ref.target)
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        found = self.last_marker(ref.target)
         if found is None:
             return False
         if found == load_marker(ref.identity):
@@ -37,7 +37,7 @@ class ClickHousePublications:
             return None
         if not partitions:
             return True if self._was_handed_over(ref) else None
-        return False if len(partitions) == 1 or found == mark else None
+        return False if len(partitions) == 1 or found == marker_before else None
 
     def _was_handed_over(self, ref: LoadRef) -> bool:
         """A publication marks staging first: without its mark it is empty because nothing came yet."""

@@ -15,13 +15,13 @@ class DuckDbPublications:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def rows(self, target: TableName) -> int | None:
+    def row_count(self, target: TableName) -> int | None:
         table = resolve(target)
         return 0 if comment_of(self._database, table) is None else count_of(self._database, table)
 
-    def mark(self, target: TableName) -> str | None:
+    def last_marker(self, target: TableName) -> str | None:
         comment = comment_of(self._database, resolve(target))
         return None if comment is None else marker_in(comment)
 
-    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
-        return held_by_marker(ref, self.mark(ref.target), mark)
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        return held_by_marker(ref, self.last_marker(ref.target), marker_before)

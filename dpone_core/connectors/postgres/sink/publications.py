@@ -18,14 +18,14 @@ class PostgresPublications:
         self._database = database
         self._lock_timeout_seconds = lock_timeout_seconds
 
-    def rows(self, target: TableName) -> int | None:
+    def row_count(self, target: TableName) -> int | None:
         table = resolve(target)
         exists = target_table(self._database.rows, table) is not None
         return count_of(self._database.rows, table) if exists else 0
 
-    def mark(self, target: TableName) -> str | None:
+    def last_marker(self, target: TableName) -> str | None:
         comment = settled_comment(self._database, resolve(target), self._lock_timeout_seconds)
         return None if comment is None else marker_in(comment)
 
-    def holds(self, ref: LoadRef, mark: str | None) -> bool | None:
-        return held_by_marker(ref, self.mark(ref.target), mark)
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        return held_by_marker(ref, self.last_marker(ref.target), marker_before)
