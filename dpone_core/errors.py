@@ -59,6 +59,13 @@ class ConnectorError(ETLExecutionError):
     code = "DPONE_CONNECTOR_FAILED"
 
 
+class ConnectionLostError(ConnectorError):
+    """No session with the system, or it ended: what its last statement did is not known.
+
+    Raised under the code of its side, `source_unreachable` or `sink_unreachable`.
+    """
+
+
 class LoadInProgressError(ETLExecutionError):
     """Another load holds the lease of this target; nothing was mutated, a later retry is safe."""
 

@@ -12,6 +12,7 @@ from typing import Final
 from dpone_core.contracts.step_receipt import (
     RECEIPT_INVALID,
     RECEIPT_VERSION_UNSUPPORTED,
+    ReceiptVersionError,
     StepReceipt,
     parse_receipt,
     wire_id,
@@ -81,7 +82,7 @@ def examine(value: object, expectation: ReceiptExpectation) -> ReceiptExaminatio
     try:
         receipt = parse_receipt(value)
     except ContractInvalidError as error:
-        code = RECEIPT_VERSION_UNSUPPORTED if error.code == RECEIPT_VERSION_UNSUPPORTED else RECEIPT_INVALID
+        code = RECEIPT_VERSION_UNSUPPORTED if isinstance(error, ReceiptVersionError) else RECEIPT_INVALID
         problem = ReceiptProblem(code=code, message=error.message, field=error.path or None)
         return ReceiptExamination(receipt=None, problems=(problem,))
     problems = verify(receipt, expectation)

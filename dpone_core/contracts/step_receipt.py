@@ -281,6 +281,12 @@ def wire_id(text: str) -> str:
     return kept + suffix
 
 
+class ReceiptVersionError(ContractInvalidError):
+    """The receipt follows another version of the contract than this dpone reads."""
+
+    code = RECEIPT_VERSION_UNSUPPORTED
+
+
 def parse_receipt(value: object) -> StepReceipt:
     """A receipt from a mapping or from JSON text decoded once; anything else is DPONE_RECEIPT_INVALID.
 
@@ -299,7 +305,7 @@ def parse_receipt(value: object) -> StepReceipt:
     found = document.get("schema")
     if isinstance(found, str) and found != RECEIPT_SCHEMA and found.startswith("dpone.step_receipt."):
         named = found.encode("ascii", "backslashreplace").decode("ascii")[:60]
-        raise ContractInvalidError(
+        raise ReceiptVersionError(
             f"the receipt is {named}, this dpone reads {RECEIPT_SCHEMA}", code=RECEIPT_VERSION_UNSUPPORTED
         )
     for item in document.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectionLostError, ConnectorError
 from dpone_core.ports.control import ControlColumn, ControlRow, ControlTable
 
 
@@ -36,19 +36,15 @@ def set_through_loss(
     read: Callable[[], tuple[ControlRow, ...]],
     expected: ControlRow | None,
     new: ControlRow | None,
-    *,
-    lost: str,
 ) -> bool:
-    """`change` compares and sets; where it raises code `lost`, its answer is settled by what is there.
+    """`change` compares and sets; where the connection is lost, the answer is settled by what is there.
 
     `new` under the key says that we were the ones; else the change is made once more.
     """
     try:
         return change()
-    except ConnectorError as error:
-        if error.code != lost:
-            raise
-    found = read()
+    except ConnectionLostError:
+        found = read()
     if new is not None and found and all(found[0][name] == value for name, value in new.items()):
         return True
     if new is None and expected is not None and not found:

@@ -104,12 +104,15 @@ def disk_full_in(error: BaseException) -> bool:
     return False
 
 
-def foreign_error(error: BaseException, message: str, code: str) -> ETLExecutionError:
-    """A driver's exception as ours: already ours stays, a full disk gets its own code, text is never copied."""
+def foreign_error(
+    error: BaseException, message: str, code: str, *, kind: type[ConnectorError] = ConnectorError
+) -> ETLExecutionError:
+    """A driver's exception as ours: already ours stays, a full disk and a full memory get their own code, any other
+    becomes a `kind`; text is never copied."""
     if isinstance(error, ETLExecutionError):
         return error
     if disk_full_in(error):
         return ConnectorError("no space left where the engine or its temporary files write", code="disk_full")
     if any(text in str(error).lower() for text in _MEMORY_TEXTS):
         return ConnectorError("the engine reached its memory limit", code="engine_memory_exceeded")
-    return ConnectorError(message, code=code)
+    return kind(message, code=code)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
-from dpone_core.errors import ConnectorError, DponeError
+from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
 
 from .address import Address
 from .driver import driver_path, unixodbc_missing
@@ -81,7 +81,8 @@ def reading_error(error: BaseException) -> DponeError:
     if state == _ABSENT:
         return ConnectorError("a table of the source does not exist", code="source_object_not_found")
     if state is None or state.startswith(_UNREACHABLE):
-        return foreign_error(error, "SQL Server did not answer or refused the login", "source_unreachable")
+        message = "SQL Server did not answer or refused the login"
+        return foreign_error(error, message, "source_unreachable", kind=ConnectionLostError)
     return foreign_error(error, "SQL Server refused the query of the source", "source_query_refused")
 
 

@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.mysql.source.types import NativeType, native_of_field
-from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 
 from .address import Address
 from .text import text_literal
@@ -150,7 +150,8 @@ def reading_error(error: BaseException) -> ETLExecutionError:
             fix="install cryptography, or use tls=verify",
         )
     if number is None or number in _UNREACHABLE:
-        return foreign_error(error, "the MySQL server did not answer or refused the login", "source_unreachable")
+        message = "the MySQL server did not answer or refused the login"
+        return foreign_error(error, message, "source_unreachable", kind=ConnectionLostError)
     return foreign_error(error, "MySQL refused the query of the source", "source_query_refused")
 
 

@@ -104,7 +104,7 @@ class Database:
         self, *, code: str, message: str, lock_timeout_seconds: float | None = None
     ) -> Iterator[psycopg.RawCursor[Row]]:
         """Commits at the end of the block, rolls back on any error. A session that is lost, at whatever statement,
-        raises the side's `unreachable` code: only then is the outcome of a COMMIT unknown."""
+        raises ConnectionLostError: only then is the outcome of a COMMIT unknown."""
         self.rows("SELECT 1")
         connection = self.connection()
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
-from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 
 _LOST_CLASSES: Final = ("08", "57P")
 _LOGIN_CLASSES: Final = ("28", "3D")
@@ -66,7 +66,7 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
     if state == "53200":
         return ConnectorError("PostgreSQL ran out of memory", code="engine_memory_exceeded")
     if is_lost(error):
-        return ConnectorError(f"{message}: the connection was lost", code=unreachable)
+        return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):
         return login_refused(unreachable)
     for prefix, reason, fix in _REASONS:
@@ -84,12 +84,13 @@ def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
                 code="connection_uri_invalid",
                 fix="correct where it is set",
             )
-        return foreign_error(error, "the PostgreSQL server does not answer at the connection's address", unreachable)
+        message = "the PostgreSQL server does not answer at the connection's address"
+        return foreign_error(error, message, unreachable, kind=ConnectionLostError)
     return login_refused(unreachable)
 
 
-def login_refused(unreachable: str) -> ConnectorError:
-    return ConnectorError(
+def login_refused(unreachable: str) -> ConnectionLostError:
+    return ConnectionLostError(
         "the PostgreSQL server answers and refuses the login",
         code=unreachable,
         fix="check role, password, database and the server's pg_hba.conf; the server's log names the reason",

@@ -10,13 +10,18 @@ from dpone_core.loading.native.model import Transfer
 from dpone_core.model.outcome import count_or_none
 
 SOURCE_CHANGED = "source_changed_while_read"
-INCOMPLETE = "partition_coverage_incomplete"
+
+
+class IncompleteRangesError(ConnectorError):
+    """The ranges of a workload hold another number of rows than the source; nothing was published of them."""
+
+    code = "partition_coverage_incomplete"
 
 
 def refuse_lost_rows(context: LoadContext, transfer: Transfer, active_rows: Mapping[str, int]) -> None:
     """`active_rows` are those of this attempt's partitions, by id.
 
-    Raises ConnectorError `partition_coverage_incomplete` when rows are missing or read twice.
+    Raises IncompleteRangesError when rows are missing or read twice.
 
     Without a common snapshot the source may have changed: if its number of rows is another one now, that is said as a
     warning; if it is still the planned one, rows moved between ranges while they were read, which is a loss.
@@ -33,9 +38,8 @@ def refuse_lost_rows(context: LoadContext, transfer: Transfer, active_rows: Mapp
     if not common and _rows_now(context, transfer) != planned:
         context.step_log.warnings.append(SOURCE_CHANGED)
         return
-    raise ConnectorError(
+    raise IncompleteRangesError(
         f"the source holds {planned} rows and its ranges held {rows}",
-        code=INCOMPLETE,
         fix="load while nobody changes the source, or from a copy that stands still",
     )
 

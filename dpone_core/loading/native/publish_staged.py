@@ -18,7 +18,7 @@ from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import SourceRefusedError, refuse_unwindowed_rows
 from dpone_core.loading.in_doubt import arm_commit
-from dpone_core.loading.native.completeness import INCOMPLETE, refuse_lost_rows
+from dpone_core.loading.native.completeness import IncompleteRangesError, refuse_lost_rows
 from dpone_core.loading.native.model import (
     StagedRange,
     Transfer,
@@ -230,8 +230,9 @@ class NativeStagedCoordinator:
 
     def _abandon(self, staged: tuple[StagedRange, ...], whole: StagedHandle | None, error: BaseException) -> None:
         """Before any publication. Refused rows are removed and read again next time; everything else is kept."""
-        refused = isinstance(error, QualityGateFailure | AcceptanceMetricError | SourceRefusedError)
-        refused = refused or code_of(error) == INCOMPLETE
+        refused = isinstance(
+            error, QualityGateFailure | AcceptanceMetricError | SourceRefusedError | IncompleteRangesError
+        )
         try:
             with self.context.runtime.cancellation.shielded():
                 if whole is not None:

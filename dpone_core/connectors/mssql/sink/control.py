@@ -9,12 +9,12 @@ from typing import Any, Final
 from dpone_core.connectors._sql.control_rows import require_compatible, set_through_loss
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.text import quoted_name
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectionLostError
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
 from .catalog import qualified, resolve, target_table
-from .database import UNREACHABLE, Ask, Database
+from .database import Ask, Database
 from .publish import lock_publications
 from .staging import ensure_schema
 
@@ -54,9 +54,7 @@ class MssqlControlTables:
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         try:
             self._upsert(table, rows)
-        except ConnectorError as error:
-            if error.code != UNREACHABLE:
-                raise
+        except ConnectionLostError:
             self._upsert(table, rows)
 
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
@@ -73,7 +71,6 @@ class MssqlControlTables:
             lambda: self.read(table, key),
             expected,
             new,
-            lost=UNREACHABLE,
         )
 
     def _upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:

@@ -13,13 +13,12 @@ from dpone_core.connectors.mssql.address import Address
 from dpone_core.connectors.mssql.driver import driver_path, unixodbc_missing
 from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.connectors.mssql.session import connect, sql_state
-from dpone_core.errors import ConnectorError, DponeError
+from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
 
 Row = tuple[Any, ...]
 Ask = Callable[[str, Sequence[object]], list[Row]]
 """Rows of a query with ?: on any connection, or inside the caller's transaction."""
 
-UNREACHABLE: Final = "sink_unreachable"
 _SETTINGS: Final = "SET XACT_ABORT ON; SET NOCOUNT ON; SET LOCK_TIMEOUT {milliseconds}"
 _LOST: Final = ("08", "28", "HYT", "IM")
 _NUMBER: Final = re.compile(r"\((\d+)\)")
@@ -69,7 +68,7 @@ class Database:
     @contextmanager
     def transaction(self, *, code: str, message: str) -> Iterator[Ask]:
         """Commits at the end of the block, rolls back on any error. A session that is lost, at whatever statement,
-        raises `sink_unreachable`: only then is the outcome of a COMMIT unknown."""
+        raises ConnectionLostError: only then is the outcome of a COMMIT unknown."""
         self.rows("SELECT 1 AS one")
         try:
             self._run("BEGIN TRANSACTION")
@@ -113,7 +112,8 @@ class Database:
             return unixodbc_missing()
         if is_lost(error):
             self._abandon()
-            return foreign_error(error, "SQL Server did not answer or refused the login", UNREACHABLE)
+            message = "SQL Server did not answer or refused the login"
+            return foreign_error(error, message, "sink_unreachable", kind=ConnectionLostError)
         reason = _REASONS.get(number_of(error) or 0)
         if reason is not None:
             return ConnectorError(f"{message}: {reason[0]}", code=code, fix=reason[1])

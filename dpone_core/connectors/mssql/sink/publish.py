@@ -11,7 +11,7 @@ from typing import Final
 
 from dpone_core.connectors._sql.keys import refuse_ambiguous_target
 from dpone_core.connectors.mssql.text import quoted_name
-from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectionLostError, ConnectorError
 from dpone_core.model.artifacts import SHADOW, load_marker
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, is_framework_column
@@ -31,7 +31,7 @@ from .catalog import (
     resolve,
     target_table,
 )
-from .database import UNREACHABLE, Ask, Database
+from .database import Ask, Database
 from .keys import exact, key_list, same_key
 from .layout import may_swap, refuse_different
 
@@ -90,12 +90,12 @@ class Publication:
         try:
             with self._database.transaction(code="finaliser_refused", message=_REFUSED) as ask:
                 finaliser = self._publish(ask)
-        except ConnectorError as error:
-            if error.code != UNREACHABLE:
-                self._refuse_denial(error)
-                raise
+        except ConnectionLostError as error:
             self._settle(error)
             finaliser = "settled_by_marker"
+        except ConnectorError as error:
+            self._refuse_denial(error)
+            raise
         return FinalizeResult(
             finaliser=finaliser,
             inserted_rows=self._handle.staged_rows - self._updated,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.session import Session
-from dpone_core.connectors.mssql.source.child import TOO_LONG
+from dpone_core.connectors.mssql.source.child import SourceValueError
 from dpone_core.connectors.mssql.source.reader import MssqlStream
 from dpone_core.connectors.mssql.source.selection import Selection
 from dpone_core.errors import ConnectorError
@@ -46,9 +46,7 @@ class MssqlStagedRows:
                 for batch in stream.batches():
                     rows += batch.num_rows
                     yield batch
-            except ConnectorError as error:
-                if error.code != TOO_LONG:
-                    raise
+            except SourceValueError as error:
                 raise ConnectorError(error.message, code=UNREADABLE, fix=error.fix) from error
         if rows != handle.staged_rows:
             raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)

@@ -18,7 +18,7 @@ from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.connectors.mssql.session import sql_state
 from dpone_core.connectors.mssql.text import quoted_name
-from dpone_core.errors import ConnectorError, DponeError
+from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
 from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
@@ -27,7 +27,7 @@ from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
 from .catalog import artifact_of, attached, count_of, qualified, resolve, target_table
-from .database import UNREACHABLE, Database
+from .database import Database
 from .keys import key_list
 from .layout import stored_columns
 from .lineage import MssqlRowId, constant_expression
@@ -101,9 +101,7 @@ class MssqlStaging:
         staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
-        except ConnectorError as error:
-            if error.code != UNREACHABLE:
-                raise
+        except ConnectionLostError:
             self._drop(staged)
 
     def _create(self, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]) -> None:

@@ -13,11 +13,17 @@ from dpone_core.errors import ConnectorError
 if TYPE_CHECKING:
     import pyodbc
 
-TOO_LONG: Final = "source_value_out_of_range"
+OUT_OF_RANGE: Final = "source_value_out_of_range"
 _BUFFER_BYTES: Final = 64 << 20
 _BATCH_ROWS: Final = 65_535
 _FETCHED_ROWS: Final = 4_096
 _TRUNCATION: Final = "too large to be written"
+
+
+class SourceValueError(ConnectorError):
+    """A value of the source does not fit its column's type or the reader's buffer."""
+
+    code = OUT_OF_RANGE
 
 
 def read_by_arrow_odbc(
@@ -25,7 +31,7 @@ def read_by_arrow_odbc(
 ) -> pa.RecordBatchReader:
     """ASCII arguments only: the driver manager reads others as Latin-1 and says nothing.
 
-    A value longer than its buffer is an error of the reader, never cut: ConnectorError `TOO_LONG`.
+    A value longer than its buffer is an error of the reader, never cut: SourceValueError.
     """
     from arrow_odbc import TextEncoding, read_arrow_batches_from_odbc
 
@@ -51,7 +57,7 @@ def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return
         except Exception as error:
             if _TRUNCATION in str(error):
-                raise ConnectorError("a value is longer than the reader's buffer", code=TOO_LONG) from error
+                raise SourceValueError("a value is longer than the reader's buffer") from error
             raise
         yield batch
 

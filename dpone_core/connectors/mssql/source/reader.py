@@ -21,7 +21,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .child import TOO_LONG
+from .child import OUT_OF_RANGE, SourceValueError
 from .selection import DEFAULT_SCHEMA, Selection, bound_query, chosen_cursor, selection
 from .types import TEXTUAL_KINDS, column_type, is_unbounded, length_expression, reading_expression
 
@@ -118,7 +118,7 @@ class MssqlStream:
         self.schema = schema
         self._session = session
         self._chosen = chosen
-        self._cast = StrictCast(schema, code=TOO_LONG)
+        self._cast = StrictCast(schema, code=OUT_OF_RANGE)
         self._reader = ChildReader(_request(session, chosen, schema))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -126,35 +126,35 @@ class MssqlStream:
             for batch in bounded(self._reader.batches()):
                 yield self._cast(batch)
         except ConnectorError as error:
-            raise self._explained(error) from error.__cause__
+            raise self._explain(error) from error.__cause__
 
     def close(self) -> None:
         self._reader.close()
 
-    def _explained(self, error: ConnectorError) -> ConnectorError:
-        if error.code != TOO_LONG:
+    def _explain(self, error: ConnectorError) -> ConnectorError:
+        """An error of the child process has crossed as its code; here it gets its class and names its column."""
+        if error.code != OUT_OF_RANGE:
             return error
         column = next((c for c in self.schema.columns if error.message.startswith(f"column {c.name!r}:")), None)
         if column is None:
-            return self._too_long(error)
+            return self._find_too_long(error)
         fix = error.fix
         if column.type.kind in TEXTUAL_KINDS and (column.type.fraction or 0) > 6:
             fix = "nanoseconds hold 1678 to 2261: CAST the column to a precision of 6 in a query"
-        return ConnectorError(error.message, code=error.code, fix=fix)
+        return SourceValueError(error.message, fix=fix)
 
-    def _too_long(self, error: ConnectorError) -> ConnectorError:
+    def _find_too_long(self, error: ConnectorError) -> ConnectorError:
         limit = self._session.address.max_text_size
         columns = [column for column in self.schema.columns if is_unbounded(column)]
         parts = ", ".join(f"MAX({length_expression(column)})" for column in columns)
         longest = self._session.rows(self._chosen.query(parts), self._chosen.parameters)[0]
         for column, length in zip(columns, longest, strict=True):
             if length is not None and length > limit:
-                return ConnectorError(
+                return SourceValueError(
                     f"column {column.name!r}: a value is longer than the {limit} units of the reader's buffer",
-                    code=error.code,
                     fix="raise max_text_size in the connection's URI, or set reader=pyodbc, which has no limit",
                 )
-        return error
+        return SourceValueError(error.message, fix=error.fix)
 
 
 def _request(session: Session, chosen: Selection, schema: TableSchema) -> ChildRequest:

@@ -12,7 +12,7 @@ from dpone_core.connectors._sql.control_rows import require_compatible, set_thro
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualified
 from dpone_core.connectors.postgres.database import Database
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectionLostError
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
@@ -59,9 +59,7 @@ class PostgresControlTables:
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         try:
             self._upsert(table, rows)
-        except ConnectorError as error:
-            if error.code != self._database.side.unreachable:
-                raise
+        except ConnectionLostError:
             self._upsert(table, rows)
 
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
@@ -78,7 +76,6 @@ class PostgresControlTables:
             lambda: self.read(table, key),
             expected,
             new,
-            lost=self._database.side.unreachable,
         )
 
     def _upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:

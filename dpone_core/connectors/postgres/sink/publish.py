@@ -17,7 +17,7 @@ from dpone_core.connectors._sql.keys import refuse_ambiguous_target
 from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
 from dpone_core.connectors.postgres.catalog import Ask, qualified
 from dpone_core.connectors.postgres.database import Database
-from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectionLostError, ConnectorError
 from dpone_core.model.artifacts import comment_with_marker, load_marker
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
 from dpone_core.model.table_schema import is_framework_column
@@ -73,12 +73,12 @@ class Publication:
                 code="finaliser_refused", message=_REFUSED, lock_timeout_seconds=self._lock_timeout_seconds
             ) as cursor:
                 finaliser = self._publish(cursor)
-        except ConnectorError as error:
-            if error.code != self._database.side.unreachable:
-                self._refuse_denial(error)
-                raise
+        except ConnectionLostError as error:
             self._settle(error)
             finaliser = "settled_by_marker"
+        except ConnectorError as error:
+            self._refuse_denial(error)
+            raise
         return FinalizeResult(
             finaliser=finaliser,
             inserted_rows=self._handle.staged_rows - self._updated,

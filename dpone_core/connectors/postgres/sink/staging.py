@@ -19,7 +19,7 @@ from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualified
 from dpone_core.connectors.postgres.database import Database
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectionLostError, ConnectorError
 from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
@@ -67,9 +67,8 @@ class PostgresStaging:
                         )
                     self._shape(transaction, request, staged, stored)
                     self._refuse_repeated_keys(transaction, request, staged)
-            except ConnectorError as error:
-                if error.code == self._database.side.unreachable:
-                    self._drop_what_may_be_there(staged)
+            except ConnectionLostError:
+                self._drop_what_may_be_there(staged)
                 raise
         return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
 
@@ -90,9 +89,7 @@ class PostgresStaging:
         staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
-        except ConnectorError as error:
-            if error.code != self._database.side.unreachable:
-                raise
+        except ConnectionLostError:
             self._drop(staged)
 
     def _create(

@@ -18,7 +18,7 @@ from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
 from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, shared_snapshot
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
-from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
@@ -150,7 +150,7 @@ class PostgresStream:
         except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
             if isinstance(error, ETLExecutionError):
                 return told
-            return ConnectorError(f"{_STOPPED}: the connection was lost", code=self._database.side.unreachable)
+            return ConnectionLostError(f"{_STOPPED}: the connection was lost", code=self._database.side.unreachable)
         if "statement timeout" in str(error):
             return ConnectorError(
                 f"{_STOPPED}: it reached its statement timeout",
