@@ -86,14 +86,6 @@ class Pack(Contract):
             raise ValueError("pack_fingerprint does not match the content")
         return self
 
-    def policy_of(self, process: str) -> str | None:
-        """The policy_snapshot_id of a process, None when the pack does not know it."""
-        return next((item.policy_snapshot_id for item in self.processes if item.process == process), None)
-
-    def sha256_of(self, path: str) -> str | None:
-        """The expected hash of a file, None when the pack does not list it."""
-        return next((item.sha256 for item in self.dependencies if item.path == path), None)
-
 
 def build_pack(manifest: str, processes: Iterable[PackedProcess], dependencies: Iterable[Dependency]) -> Pack:
     """A sealed pack in canonical order; exact duplicates fold, contradictions raise DPONE_PACK_INVALID."""

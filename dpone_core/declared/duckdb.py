@@ -73,7 +73,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         ),
         metric_probe=True,
         key_ranges=True,
-        control_tables=True,
         identifier_limit_bytes=206,
         memory_limit_bytes=MEMORY_LIMIT_BYTES,
         default_schema="main",

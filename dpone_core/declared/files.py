@@ -52,7 +52,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         ),
         metric_probe=True,
         key_ranges=True,
-        control_tables=True,
         identifier_limit_bytes=255,
         memory_limit_bytes=MAX_DISTINCT_BYTES,
         default_schema="",

@@ -59,7 +59,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         ),
         metric_probe=True,
         key_ranges=True,
-        control_tables=True,
         identifier_limit_bytes=128,
         memory_limit_bytes=None,
         default_schema="dbo",

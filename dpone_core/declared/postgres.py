@@ -62,7 +62,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
             ),
         ),
         metric_probe=True,
-        control_tables=True,
         identifier_limit_bytes=63,
         memory_limit_bytes=None,
         default_schema="public",

@@ -69,7 +69,6 @@ class SinkTraits:
     load_path: LoadPath
     finalisers: tuple[Finaliser, ...]
     metric_probe: bool
-    control_tables: bool
     identifier_limit_bytes: int
     memory_limit_bytes: int | None
     default_schema: str

@@ -57,10 +57,6 @@ class QualityGateReport:
         object.__setattr__(self, "gate_contract", tuple(_entry(entry) for entry in self.gate_contract))
 
     @property
-    def is_bound(self) -> bool:
-        return self.policy_fingerprint is not None
-
-    @property
     def passed(self) -> bool:
         """True when nothing blocks; warnings and skips do not. A result of a foreign type blocks."""
         return not any(_blocks(result) for result in self.results)

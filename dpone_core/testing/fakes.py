@@ -61,9 +61,6 @@ class FixedClock:
         self.now += self.step
         return self.now
 
-    def monotonic_seconds(self) -> float:
-        return (self.now - _EPOCH).total_seconds()
-
     def entropy(self, size_bytes: int) -> bytes:
         self.draws += 1
         return self.draws.to_bytes(size_bytes, "big")

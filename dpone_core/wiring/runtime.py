@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,9 +16,6 @@ from dpone_core.errors import RunTerminated
 class SystemClock:
     def utc_now(self) -> datetime:
         return datetime.now(UTC)
-
-    def monotonic_seconds(self) -> float:
-        return time.monotonic()
 
     def entropy(self, size_bytes: int) -> bytes:
         return os.urandom(size_bytes)

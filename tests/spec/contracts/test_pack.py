@@ -51,11 +51,6 @@ def test_a_pack_survives_its_file() -> None:
     assert parse_pack(render_pack(pack())) == pack()
 
 
-def test_it_answers_what_a_file_and_a_policy_must_be() -> None:
-    assert pack().sha256_of("sql/a.sql") == SHA_C and pack().sha256_of("sql/b.sql") is None
-    assert pack().policy_of("airports") == SHA_C and pack().policy_of("orders") is None
-
-
 @pytest.mark.parametrize("field", ["manifest", "processes", "dependencies"])
 def test_the_fingerprint_covers_everything(field: str) -> None:
     other: dict[str, object] = {
