@@ -17,7 +17,7 @@ from typing import Final, TextIO
 
 from dpone_core.cli.console import TextSink
 from dpone_core.cli.progress_line import PhaseState, bar_line, finished_line
-from dpone_core.ports.progress import Progress
+from dpone_core.ports.runtime import Progress
 from dpone_core.wiring.runtime import SilentProgress
 
 HEARTBEAT_SECONDS: Final = 10.0

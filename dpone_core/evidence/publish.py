@@ -13,7 +13,7 @@ from dpone_core.model.fingerprint import sha256_bytes
 from dpone_core.model.identity import LoadIdentity, safe_run_id
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.outcome import LoadResult
-from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.runtime import EvidenceFiles
 
 LOAD_RECORD_KIND: Final = "dpone.load_record.v1"
 HTML_REPORT: Final = "report.html"

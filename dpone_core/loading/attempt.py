@@ -11,13 +11,14 @@ from dpone_core.acceptance.policy import AcceptanceMetricError
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
 from dpone_core.loading.commit_state import CommitState
-from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions, Runtime
+from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions
 from dpone_core.loading.lease_renewal import renewed
 from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.step_log import StepLog
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import GateStatus, SourceState, TargetState
+from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.state import Lease
 from dpone_core.quality.report import QualityGateReport
 

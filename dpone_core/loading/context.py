@@ -14,11 +14,8 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.native_transfer.checkpoints import CheckpointStore
-from dpone_core.ports.cancellation import Cancellation
-from dpone_core.ports.clock import Clock
-from dpone_core.ports.evidence import EvidenceFiles
 from dpone_core.ports.hooks import HookActions
-from dpone_core.ports.progress import Progress
+from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.state import CommitIntents, CursorState, Lease, TargetLease
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
@@ -45,16 +42,6 @@ class LoadSessions:
     open_reader: OpenReader | None = None
     checkpoints: CheckpointStore | None = None
     open_lease: OpenLease | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """What outlives attempts: clock, progress, cancellation and evidence files of this process."""
-
-    clock: Clock
-    progress: Progress
-    cancellation: Cancellation
-    evidence: EvidenceFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.model.hook import SQL_TYPE, HookDefinition, HookScalar, HookTraits, ScalarKind
 from dpone_core.model.identity import safe_run_id
 from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKind, HookPhase, HookRetryPolicy
-from dpone_core.ports.clock import Clock
 from dpone_core.ports.control import ControlRow
-from dpone_core.ports.evidence import EvidenceFiles
 from dpone_core.ports.hooks import (
     HookActionError,
     HookContext,
@@ -30,6 +28,7 @@ from dpone_core.ports.hooks import (
     HookResult,
     kept_results,
 )
+from dpone_core.ports.runtime import Clock, EvidenceFiles
 from dpone_core.ports.statements import StatementAnswer, StatementPort, StatementScript
 
 RECORD_KIND: Final = "dpone.hook_record.v1"

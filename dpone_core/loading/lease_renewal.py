@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from dpone_core.loading.context import OpenLease
-from dpone_core.ports.clock import Clock
+from dpone_core.ports.runtime import Clock
 from dpone_core.ports.state import Lease
 
 RENEWAL_SECONDS: Final = 60.0

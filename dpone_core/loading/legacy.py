@@ -34,8 +34,7 @@ from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.special_values import uncounted
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
-from dpone_core.ports.legacy import LegacyLoadPort, LegacyLoadResult
-from dpone_core.ports.sink import StageRequest
+from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
 

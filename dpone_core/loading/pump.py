@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from dpone_core.errors import ETLExecutionError
 from dpone_core.model.special_values import ConvertedValues, SpecialValueRule, flag_name
 from dpone_core.model.table_schema import TableSchema, is_framework_column
-from dpone_core.ports.cancellation import Cancellation
-from dpone_core.ports.progress import Progress, RowForecast
+from dpone_core.ports.runtime import Cancellation, Progress, RowForecast
 from dpone_core.ports.source import BatchStream, CountedStream
 
 QUEUE_BATCHES = 2

@@ -16,8 +16,8 @@ from dpone_core.model.decision import RuntimeDecision
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import TableName
 from dpone_core.model.load_plan import LoadPlan
-from dpone_core.ports.clock import Clock
 from dpone_core.ports.control import ControlValue
+from dpone_core.ports.runtime import Clock
 
 GOVERNANCE_PHASE = "load_governance"
 GOVERNANCE_KIND = "target_preparation"

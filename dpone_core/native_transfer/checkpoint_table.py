@@ -25,8 +25,8 @@ from dpone_core.native_transfer.checkpoints import (
     run_of,
     takes_place,
 )
-from dpone_core.ports.clock import Clock
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+from dpone_core.ports.runtime import Clock
 
 _VERSION: Final = "updated_at"
 _TEXT: Final = ControlColumnKind.TEXT

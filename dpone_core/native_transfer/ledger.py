@@ -33,7 +33,7 @@ from dpone_core.native_transfer.guard import (
     batch_id,
     guard_of,
 )
-from dpone_core.ports.clock import Clock
+from dpone_core.ports.runtime import Clock
 
 TRANSPORT: Final = "arrow_pump"
 CONVERTED_FIELD: Final = "converted_values"

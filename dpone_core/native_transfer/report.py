@@ -20,7 +20,7 @@ from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint
 from dpone_core.model.special_values import ConvertedValues, counted_in, counts_by_name, total
 from dpone_core.native_transfer.decision import ResumePlan
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD
-from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.runtime import EvidenceFiles
 
 REPORT_SCHEMA: Final = "dpone.native_transfer.runtime_report.v1"
 SUCCESS_SCOPE: Final = "native_transfer_acceptance"

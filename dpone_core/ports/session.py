@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpone_core.ports.control import ControlTables
-from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.ports.metrics import MetricProbe
-from dpone_core.ports.publications import PublicationPort
 from dpone_core.ports.ranges import RangeSourcePort, RangeStagingPort
-from dpone_core.ports.sink import StagedLoadPort, TargetPort
+from dpone_core.ports.sink import LegacyLoadPort, PublicationPort, StagedLoadPort, StagedRowsPort, TargetPort
 from dpone_core.ports.source import SourcePort
-from dpone_core.ports.staged_rows import StagedRowsPort
 from dpone_core.ports.statements import StatementPort
 
 

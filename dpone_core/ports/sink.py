@@ -1,12 +1,13 @@
-"""Publishing rows through run-scoped staging: the StagedLoadPort of S1.
+"""What a sink does for a load: publish rows through staging or straight, describe its target, find loads again.
 
-The commit boundary is `finalize` and nothing else: before it the target is untouched, after it the target holds the
-staged rows. Names of staging, shadow and backup objects carry the run id and are never read by another run.
+A sink has one of two load paths. StagedLoadPort publishes what it has staged; LegacyLoadPort writes into a target that
+has no staging. Everything else works on both. Objects of a load carry its identity in their names and are never read
+by another load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,6 +62,7 @@ class StageRequest:
 
     @property
     def ref(self) -> LoadRef:
+        """Finds this load by its names."""
         return LoadRef(
             identity=self.identity,
             target=self.target,
@@ -113,6 +115,12 @@ class Leftover:
 
 
 class StagedLoadPort(Protocol):
+    """Publishes in this order: stage, project_lineage, finalize, cleanup.
+
+    The commit boundary is `finalize` and nothing else: before it the target is untouched, after it the target holds the
+    staged rows.
+    """
+
     def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
         """Creates run-scoped staging and writes every batch; on any error drops what it created.
 
@@ -142,7 +150,70 @@ class StagedLoadPort(Protocol):
         ...
 
 
+class StagedRowsPort(Protocol):
+    """Reads staged rows back as Arrow, for gates that compare values and not only counts. Changes nothing."""
+
+    def arrow_schema(self, payload: TableSchema) -> pa.Schema:
+        """The Arrow types `read_back` will deliver for this payload, known before anything is staged."""
+        ...
+
+    def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
+        """Every staged row once, payload columns only, in any order, exactly of `arrow_schema`; memory is bounded
+        whatever the number of rows. Raises ConnectorError `staged_rows_unreadable`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyLoadResult:
+    """`written_rows` are this load's rows, re-read from the target; `total_rows` the rows of the whole target.
+
+    `total_rows` is None where knowing it would mean reading the whole target.
+    """
+
+    finaliser: str
+    written_rows: int
+    total_rows: int | None
+
+
+class LegacyLoadPort(Protocol):
+    """Writes rows straight into a target that has no staging.
+
+    There is no moment at which the rows exist and the target is untouched, so gates are judged after `load` returned.
+    The rows of a load stay recognisable in the target and are counted there, never taken from what the writer claims.
+    Identity and target name the load in every call; `staging_schema` has no meaning here.
+    """
+
+    def load(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> LegacyLoadResult:
+        """THE commit boundary. Not atomic for readers beyond what the finaliser declares.
+
+        On an error before anything became visible it removes what it wrote and lets the error pass; once something
+        is visible it raises CommitOutcomeUnknownError. Repeating it with the same identity replaces its own rows.
+        """
+        ...
+
+    def has_rows(self, ref: LoadRef) -> bool:
+        """Whether anything of the load is visible to readers of the target right now."""
+        ...
+
+    def discard(self, ref: LoadRef) -> None:
+        """Removes what the load wrote and never made visible; idempotent; never the target."""
+        ...
+
+    def arrow_schema(self, payload: TableSchema) -> pa.Schema:
+        """The Arrow types `read_back` delivers for this payload."""
+        ...
+
+    def read_back(self, request: StageRequest) -> Iterator[pa.RecordBatch]:
+        """This load's rows once, payload columns only, re-read from the target in any order; bounded memory.
+
+        Raises ConnectorError `written_rows_unreadable`.
+        """
+        ...
+
+
 class TargetPort(Protocol):
+    """Looks at a target and prepares it; no row is read or written."""
+
     def describe_target(self, table: TableName) -> TableSchema | None:
         """Schema of the existing target, None when absent; framework columns included."""
         ...
@@ -155,9 +226,33 @@ class TargetPort(Protocol):
         ...
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        """Adds the named nullable columns to an existing target (`schema_evolution: add_columns`)."""
+        """Adds the named nullable columns to an existing target (`schema_evolution: add_columns`).
+
+        Raises ConnectorError `schema_evolution_refused`.
+        """
         ...
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         """Staging, shadow and backup objects of any load of this target that still exist."""
+        ...
+
+
+class PublicationPort(Protocol):
+    """Looks at what publications did to a target, and changes nothing. A sink without it leaves every load of a dead
+    process unknown and no commit counted."""
+
+    def row_count(self, target: TableName) -> int | None:
+        """Rows in the target, 0 without one; None where counting would mean reading the whole target."""
+        ...
+
+    def last_marker(self, target: TableName) -> str | None:
+        """The marker of the load that published last, '' when the target has none; None when there is no target."""
+        ...
+
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        """Whether the target holds the rows of the append that `ref` names; None when that cannot be known.
+
+        `marker_before` is what `last_marker` answered just before that load committed. The load had rows and held the
+        target's lease.
+        """
         ...

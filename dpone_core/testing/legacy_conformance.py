@@ -19,9 +19,8 @@ from dpone_core.model.lineage import LOAD_ID, LOADED_AT, ROW_ID
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import LoadPath, Side, StrategyMode
-from dpone_core.ports.legacy import LegacyLoadResult
 from dpone_core.ports.metrics import MetricRequest
-from dpone_core.ports.sink import LineageColumns, StageRequest
+from dpone_core.ports.sink import LegacyLoadResult, LineageColumns, StageRequest
 
 from .builders import INT64, ORDERS, TEXT, batch_of, orders, stage_request, with_column
 from .reference import row_id_of

@@ -17,9 +17,8 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.legacy import LegacyLoadResult
 from dpone_core.ports.session import SinkPorts
-from dpone_core.ports.sink import StageRequest
+from dpone_core.ports.sink import LegacyLoadResult, StageRequest
 
 from .builders import arrow_schema, batch_of
 from .fake_keys import Row

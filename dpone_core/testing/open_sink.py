@@ -13,9 +13,8 @@ import pytest
 from dpone_core.model.connector import ConnectorDescriptor
 from dpone_core.model.load_config import PartitionBy, TableName
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.legacy import LegacyLoadPort
 from dpone_core.ports.session import SinkPorts
-from dpone_core.ports.sink import StagedHandle, StagedLoadPort, StageRequest
+from dpone_core.ports.sink import LegacyLoadPort, StagedHandle, StagedLoadPort, StageRequest
 
 from .builders import stage_request
 

@@ -8,8 +8,7 @@ import pytest
 
 from dpone_core.errors import ConnectorError
 from dpone_core.model.lineage import LOAD_ID
-from dpone_core.ports.sink import LineageColumns
-from dpone_core.ports.staged_rows import StagedRowsPort
+from dpone_core.ports.sink import LineageColumns, StagedRowsPort
 
 from .builders import ORDERS, batch_of, orders, stage_request
 from .sink_conformance import OpenSink, fresh_table

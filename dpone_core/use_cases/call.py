@@ -14,11 +14,9 @@ from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
-from dpone_core.loading.context import Runtime
 from dpone_core.manifest.resolve import Manifest, load_manifest
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.cancellation import Cancellation
-from dpone_core.ports.progress import Progress
+from dpone_core.ports.runtime import Cancellation, Progress, Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.use_cases.bundles import PackReference, agreed_pack
 from dpone_core.use_cases.planned import PlannedProcess, plan_process

@@ -16,7 +16,7 @@ from dpone_core.evidence.outcome import failure_facts
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
 from dpone_core.loading.attempt import OpenSessions, interruption_behind
 from dpone_core.loading.commit_state import CommitState
-from dpone_core.loading.context import LoadContext, LoadRequest, Runtime
+from dpone_core.loading.context import LoadContext, LoadRequest
 from dpone_core.loading.native.fan_out import FanOut, RangeItem, RangeLoad
 from dpone_core.loading.native.model import Transfer
 from dpone_core.loading.step_log import StepLog
@@ -25,6 +25,7 @@ from dpone_core.model.partition import TransferRun
 from dpone_core.model.vocabulary import RetryClassification, StepKind
 from dpone_core.native_transfer.report import checkpoint_summary
 from dpone_core.planning.fan_out import refuse_fan_out
+from dpone_core.ports.runtime import Runtime
 from dpone_core.use_cases.planned import PlannedProcess
 from dpone_core.use_cases.preparation import PreparedProcess
 from dpone_core.use_cases.run import fresh_identity, session_opener

@@ -16,7 +16,6 @@ from dpone_core.errors import ETLConfigurationError, ETLExecutionError, RunTermi
 from dpone_core.evidence.audit import StepOutcome
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.invocation import RunInvocation
-from dpone_core.loading.context import Runtime
 from dpone_core.loading.hooks import (
     HookFailedError,
     HookLedger,
@@ -30,6 +29,7 @@ from dpone_core.model.hook import SQL_TYPE, HookDefinition
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import HookConnector, HookPhase, HookRetryPolicy, RetryClassification
 from dpone_core.ports.hooks import HookActions, HookContext, HookProvider
+from dpone_core.ports.runtime import Runtime
 from dpone_core.use_cases.planned import PlannedProcess
 from dpone_core.use_cases.run import DEFAULT_LOCK_TIMEOUT_SECONDS
 from dpone_core.wiring.connections import ConnectionResolver

@@ -15,7 +15,6 @@ from typing import Final
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import AuditTrail, utc_text
 from dpone_core.invocation import RunInvocation
-from dpone_core.loading.context import Runtime
 from dpone_core.loading.extraction import whole_source
 from dpone_core.loading.native.model import range_identity
 from dpone_core.model.artifacts import ROLES, LoadRef, artifact_name
@@ -26,6 +25,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.native_transfer.guard import require_resolved
 from dpone_core.planning.cursor_value import is_cursor_value
 from dpone_core.planning.partitions import route_of
+from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts
 from dpone_core.ports.state import SavedCursor
 from dpone_core.state.cursor import CursorStore, state_key

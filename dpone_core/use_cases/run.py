@@ -14,11 +14,11 @@ from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunInvocation
 from dpone_core.loading.attempt import AttemptResult, OpenSessions, run_attempt
-from dpone_core.loading.context import LoadRequest, Runtime
+from dpone_core.loading.context import LoadRequest
 from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 from dpone_core.planning.presentation import plan_json
-from dpone_core.ports.clock import Clock
+from dpone_core.ports.runtime import Clock, Runtime
 from dpone_core.use_cases.preparation import PreparedProcess
 from dpone_core.version import __version__
 from dpone_core.wiring.hook_providers import hook_actions

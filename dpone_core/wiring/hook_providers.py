@@ -22,8 +22,8 @@ from dpone_core.model.identity import safe_run_id
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import HookKind, HookPhase
 from dpone_core.planning.route import FieldPath, RouteRefusedError
-from dpone_core.ports.evidence import EvidenceFiles
 from dpone_core.ports.hooks import HookActionError, HookActions, HookContext, HookProvider, HookResult
+from dpone_core.ports.runtime import EvidenceFiles
 from dpone_core.wiring.connections import ConnectionResolver
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dpone_core.model.artifacts import LoadRef
-from dpone_core.ports.legacy import LegacyLoadResult
-from dpone_core.ports.sink import StageRequest
+from dpone_core.ports.sink import LegacyLoadResult, StageRequest
 from dpone_core.testing.builders import load_identity
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import MemoryLegacy

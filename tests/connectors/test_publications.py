@@ -15,8 +15,7 @@ import pytest
 
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
-from dpone_core.ports.publications import PublicationPort
-from dpone_core.ports.sink import StagedHandle, StageRequest
+from dpone_core.ports.sink import PublicationPort, StagedHandle, StageRequest
 from dpone_core.testing.builders import ORDERS, orders, stage_request, with_column
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import APPEND, duckdb_sink, embedded_clickhouse, memory_sink

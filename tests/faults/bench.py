@@ -25,9 +25,8 @@ from dpone_core.cli.step import StepFacts, write_receipt
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, resolve_invocation
-from dpone_core.loading.context import Runtime
 from dpone_core.manifest.resolve import load_manifest
-from dpone_core.ports.clock import Clock
+from dpone_core.ports.runtime import Clock, Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.use_cases.run import ProcessRun, RetryPolicy, session_opener
 from dpone_core.wiring.runtime import SignalCancellation, SilentProgress, SystemClock

@@ -19,7 +19,7 @@ import pyarrow as pa
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.identity import LoadIdentity
-from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.runtime import EvidenceFiles
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.identity import LoadIdentity
-from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.runtime import EvidenceFiles
 from dpone_core.ports.session import SourcePorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.lease import LeaseStore

@@ -14,10 +14,11 @@ import pytest
 
 from dpone_core.invocation import RunArguments, resolve_invocation
 from dpone_core.loading.attempt import run_attempt
-from dpone_core.loading.context import LoadRequest, Runtime
+from dpone_core.loading.context import LoadRequest
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.connection import Connection
 from dpone_core.model.vocabulary import RetryClassification, TargetState
+from dpone_core.ports.runtime import Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.testing.builders import load_identity
 from dpone_core.use_cases.planned import plan_process

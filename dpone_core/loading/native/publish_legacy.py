@@ -37,9 +37,8 @@ from dpone_core.model.partition import TransferPartition
 from dpone_core.model.vocabulary import Boundary, CheckpointState, FinalizationPhase, Side
 from dpone_core.native_transfer.decision import artifact_checksum
 from dpone_core.native_transfer.ledger import GuardedCommit, TransferredPartition
-from dpone_core.ports.legacy import LegacyLoadPort, LegacyLoadResult
 from dpone_core.ports.ranges import RangeSourcePort
-from dpone_core.ports.sink import StageRequest
+from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
 

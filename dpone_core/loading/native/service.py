@@ -28,7 +28,7 @@ from dpone_core.model.partition import TransferRunState
 from dpone_core.model.vocabulary import CheckpointState, LoadPath, TargetState
 from dpone_core.native_transfer.checkpoints import CheckpointSupersededError
 from dpone_core.native_transfer.report import CommitUnknown, TransferReport, publish_report
-from dpone_core.ports.legacy import LegacyLoadPort
+from dpone_core.ports.sink import LegacyLoadPort
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.scope import QualityScopeSummary
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from dpone_core.loading.native.model import StagedRange
 from dpone_core.model.partition import TransferPartition
-from dpone_core.ports.progress import Progress
+from dpone_core.ports.runtime import Progress
 
 READER_ENDED: Final = None
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from dpone_core.loading.commit_state import CommitState
-from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions, Runtime
+from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions
 from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.service import PayloadCoordinator, PayloadLoadService
 from dpone_core.loading.step_log import StepLog
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import Boundary, LoadPath
+from dpone_core.ports.runtime import Runtime
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.receipt import QualityGateReceipt, QualityGateReceiptError

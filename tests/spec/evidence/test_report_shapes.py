@@ -19,8 +19,8 @@ from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.evidence.throughput import run_throughput, step_throughput
 from dpone_core.invocation import RunArguments, resolve_invocation
-from dpone_core.loading.context import Runtime
 from dpone_core.manifest.resolve import load_manifest
+from dpone_core.ports.runtime import Runtime
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.policy import QualityGatePolicy, quality_section

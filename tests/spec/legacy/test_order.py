@@ -23,8 +23,8 @@ from dpone_core.model.vocabulary import (
     SourceState,
     TargetState,
 )
-from dpone_core.ports.legacy import LegacyLoadResult
 from dpone_core.ports.metrics import MetricRequest
+from dpone_core.ports.sink import LegacyLoadResult
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import MemoryLegacy, legacy_ports

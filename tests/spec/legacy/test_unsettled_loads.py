@@ -13,8 +13,7 @@ import pytest
 
 from dpone_core.errors import CommitOutcomeUnknownError, RunTerminated
 from dpone_core.model.vocabulary import RetryClassification, TargetState
-from dpone_core.ports.legacy import LegacyLoadResult
-from dpone_core.ports.sink import StageRequest
+from dpone_core.ports.sink import LegacyLoadResult, StageRequest
 from dpone_core.testing.legacy_fakes import MemoryLegacy
 from tests.spec.lifecycle.harness import HeldSignals
 

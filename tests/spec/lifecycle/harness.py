@@ -15,12 +15,13 @@ import yaml
 from dpone_core.errors import ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail
 from dpone_core.loading.attempt import AttemptResult, run_attempt
-from dpone_core.loading.context import LoadRequest, LoadSessions, Runtime
+from dpone_core.loading.context import LoadRequest, LoadSessions
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.vocabulary import StateType
 from dpone_core.ports.control import ControlRow, ControlTable
+from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore

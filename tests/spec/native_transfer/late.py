@@ -11,7 +11,7 @@ from pathlib import Path
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
-from dpone_core.loading.context import LoadSessions, Runtime
+from dpone_core.loading.context import LoadSessions
 from dpone_core.loading.native.fan_out import RangeItem
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.identity import LoadIdentity
@@ -20,6 +20,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.native_transfer.ledger import TransferLedger
 from dpone_core.planning.partitions import route_of
 from dpone_core.ports.ranges import RangeSourcePort, RangeStagingPort
+from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.sink import StagedHandle, StageRequest
 from dpone_core.ports.source import BatchStream, ExtractRequest

@@ -12,7 +12,7 @@ from dpone_core.errors import ETLExecutionError
 from dpone_core.model.outcome import LoadResult
 from dpone_core.native_transfer.decision import decide
 from dpone_core.native_transfer.report import CommitUnknown, TransferReport, publish_report, report_path
-from dpone_core.ports.evidence import EvidenceFiles
+from dpone_core.ports.runtime import EvidenceFiles
 from dpone_core.state.evidence_files import EvidenceFilesError, LocalEvidenceFiles
 from tests.spec.native_transfer.builders import APPEND, NOW, checkpoint, partitions
 

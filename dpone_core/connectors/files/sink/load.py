@@ -25,8 +25,7 @@ from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.ports.legacy import LegacyLoadResult
-from dpone_core.ports.sink import StageRequest
+from dpone_core.ports.sink import LegacyLoadResult, StageRequest
 
 from .row_id import row_ids
 from .target import refuse_target
