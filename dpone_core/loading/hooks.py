@@ -26,7 +26,7 @@ from dpone_core.ports.hooks import (
     HookOutcome,
     HookProvider,
     HookResult,
-    kept_results,
+    select_declared_results,
 )
 from dpone_core.ports.runtime import Clock, EvidenceFiles
 from dpone_core.ports.statements import StatementAnswer, StatementPort, StatementScript
@@ -127,14 +127,14 @@ def executed(hook: HookDefinition, provider: HookProvider, context: HookContext)
         result = provider.execute(hook, context)
     except ETLExecutionError as error:
         raise HookFailedError(hook, error.code) from error
-    return kept_results(result, provider.traits)
+    return select_declared_results(result, provider.traits)
 
 
 def failure_values(error: HookFailedError, traits: HookTraits) -> dict[str, HookScalar]:
     """The same of a failed action: a count of violations, a status."""
     cause = error.__cause__
     values = cause.values if isinstance(cause, HookActionError) else {}
-    return kept_results(HookResult(values=values), traits)
+    return select_declared_results(HookResult(values=values), traits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

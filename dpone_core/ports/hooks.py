@@ -129,7 +129,7 @@ class HookActions:
         return connection
 
 
-def kept_results(result: HookResult, traits: HookTraits) -> dict[str, HookScalar]:
+def select_declared_results(result: HookResult, traits: HookTraits) -> dict[str, HookScalar]:
     """Declared names of declared types, bounded: short identifiers, integers up to 2**53, booleans. The rest is lost.
 
     A text with a space, a slash or a colon is not kept: it may be SQL, a path or a URL.

@@ -15,7 +15,7 @@ import pytest
 
 from dpone_core.model.hook import HookDefinition, HookTraits, ScalarKind
 from dpone_core.model.vocabulary import HookKind, HookPhase
-from dpone_core.ports.hooks import HookResult, kept_results
+from dpone_core.ports.hooks import HookResult, select_declared_results
 from dpone_core.use_cases.check import check
 from tests.spec.builders import Finished, Project, code_of, flow, hooks, outcome_of
 from tests.spec.hooks.test_notifications import step_details
@@ -215,13 +215,13 @@ def test_undeclared_and_unsafe_answers_are_lost_on_the_way_to_evidence(project: 
 )
 def test_only_bounded_scalars_of_the_declared_type_are_kept(kind: ScalarKind, value: object, kept: bool) -> None:
     traits = HookTraits(type="foreign", results={"x": kind})
-    assert kept_results(HookResult(values={"x": value}), traits) == ({"x": value} if kept else {})  # type: ignore[dict-item]
+    assert select_declared_results(HookResult(values={"x": value}), traits) == ({"x": value} if kept else {})  # type: ignore[dict-item]
 
 
 def test_a_provider_cannot_declare_without_bound() -> None:
     names = [f"n{number}" for number in range(40)]
     traits = HookTraits(type="foreign", results=dict.fromkeys(names, ScalarKind.INTEGER))
-    assert len(kept_results(HookResult(values=dict.fromkeys(names, 1)), traits)) == 16
+    assert len(select_declared_results(HookResult(values=dict.fromkeys(names, 1)), traits)) == 16
 
 
 @pytest.mark.parametrize(
