@@ -41,11 +41,12 @@ test: $(STAMP) ## the quick suite
 test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-check: $(STAMP) ## lint, types, architecture, schema and docs drift
+check: $(STAMP) ## lint, types, architecture, sizes, schema and docs drift
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/python tools/fitness.py --check
 	@$(BIN)/python -m dpone_core.manifest.schema --check schemas
 	@$(BIN)/python docs/generate.py --check
 

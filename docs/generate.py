@@ -17,9 +17,9 @@ from typing import Any
 
 from dpone_core.authoring.platform import PLATFORM_KIND
 from dpone_core.cli.dispatch import build_parser
+from dpone_core.error_catalogue import catalogue
 from dpone_core.errors import ExitClass
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.error_catalogue import CATALOGUE, by_area
 from dpone_core.resources import schemas_directory
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
@@ -315,18 +315,19 @@ def types_page() -> str:
 
 
 def error_page() -> str:
+    entries = catalogue().entries
     lines = [
         "# Error codes",
         "",
-        f"{len(CATALOGUE)} stable codes. A code never changes its name or meaning. Exit 2 means that nothing ran; exit",
+        f"{len(entries)} stable codes. A code never changes its name or meaning. Exit 2 means that nothing ran; exit",
         "1 means that the report says what is true of the target; exit 0 means a warning.",
         "",
         "Codes in upper case are judgments of dpone. Codes in lower case name what happened inside a load.",
         "",
     ]
-    for area, entries in by_area():
-        rows = [(f"`{entry.code}`", exits(entry.exits), entry.meaning, entry.action) for entry in entries]
-        lines += [f"## {area.value[0].upper()}{area.value[1:]}", ""]
+    for area, found in catalogue().by_area():
+        rows = [(f"`{entry.code}`", exits(entry.exits), entry.meaning, entry.action) for entry in found]
+        lines += [f"## {area[0].upper()}{area[1:]}", ""]
         lines += [*table(("code", "exit", "meaning", "what to do"), rows), ""]
     return page(*lines)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dpone_core.error_catalogue import catalogue
 from dpone_core.evidence.html_identity import evidence_section, identity_section
 from dpone_core.evidence.html_parts import Markup, Tone, duration
 from dpone_core.evidence.html_sections import (
@@ -24,7 +25,6 @@ from dpone_core.evidence.html_style import STYLE, STYLE_HASH
 from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.evidence.run_verdict import Ending, RunVerdict, airflow_advice, next_commands, run_verdict
-from dpone_core.model.error_catalogue import entry_of
 from dpone_core.model.vocabulary import TargetState
 
 _POLICY: Final = f"default-src 'none'; style-src '{STYLE_HASH}'; base-uri 'none'; form-action 'none'"
@@ -137,7 +137,7 @@ class _Page:
         if verdict.ending is Ending.SUCCEEDED:
             return ""
         fix = result.text("fix")
-        entry = entry_of(result.text("error_code") or "")
+        entry = catalogue().entry_of(result.text("error_code") or "")
         in_airflow = airflow_advice(self.report, verdict) if self.run.text("invocation", "dag_id") else None
         recovery = verdict.recovery
         advice = [

@@ -11,17 +11,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpone_core.connectors.mssql.driver import DriverMissingError
+from dpone_core.error_catalogue import FILE, catalogue, parse_catalogue
 from dpone_core.errors import ExitClass
-from dpone_core.model.error_catalogue import CATALOGUE
 from tests.connectors.unixodbc import require_unixodbc
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dpone_core", "dpone_airflow", "dag_factories")
-NOT_READ = ("dpone_core/testing/", "dpone_airflow/local/", "dpone_core/model/error_catalogue.py")
+NOT_READ = ("dpone_core/testing/", "dpone_airflow/local/")
 UPPER_CASE = re.compile(r"DPONE_[A-Z0-9]+(?:_[A-Z0-9]+)*")
 LOWER_CASE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")
 
@@ -169,7 +170,7 @@ def _read(expression: ast.expr, constants: dict[str, str], place: str, found: Fo
 
 FOUND = scan()
 CODES = {code for code in FOUND.codes if UPPER_CASE.fullmatch(code) or LOWER_CASE.fullmatch(code)}
-ENTRIES = {str(entry.code): entry for entry in CATALOGUE}
+ENTRIES = {str(entry.code): entry for entry in catalogue().entries}
 
 
 def test_every_code_in_the_source_has_an_entry() -> None:
@@ -185,9 +186,67 @@ def test_every_family_of_codes_is_written_out() -> None:
     assert FOUND.unknown == set()
 
 
-def test_a_code_has_one_entry() -> None:
-    codes = [entry.code for entry in CATALOGUE]
-    assert sorted(codes) == sorted(set(codes))
+def document() -> dict[str, Any]:
+    """A catalogue of one entry, as small as it can be."""
+    entry = {"code": "DPONE_USAGE", "area": "command", "exits": [2], "meaning": "It is wrong.", "action": "Mend it."}
+    return {"kind": "dpone.error_catalogue.v1", "areas": {"command": "command line"}, "entries": [entry]}
+
+
+def test_every_area_of_the_shipped_file_has_an_entry() -> None:
+    assert [area for area, entries in catalogue().by_area() if not entries] == []
+
+
+def test_the_shipped_file_has_one_field_on_a_line() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines.count("{") == len(ENTRIES) + 1
+    assert sum(line.startswith('"code": ') for line in lines) == len(ENTRIES)
+    assert text.endswith("}\n")
+
+
+def test_a_small_catalogue_is_read() -> None:
+    (entry,) = parse_catalogue(document()).entries
+    assert (entry.code, entry.area, entry.exits) == ("DPONE_USAGE", "command line", (ExitClass.REFUSED,))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"severity": "high"}, "exactly the fields"),
+        ({"action": ...}, "exactly the fields"),
+        ({"area": "kitchen"}, "area is none of"),
+        ({"exits": [3]}, "exits must be a list"),
+        ({"exits": [True]}, "exits must be a list"),
+        ({"exits": 2}, "exits must be a list"),
+        ({"exits": [2, 2]}, "listed twice"),
+        ({"meaning": " "}, "not empty"),
+        ({"code": 7}, "must be a text"),
+    ],
+    ids=str,
+)
+def test_an_entry_that_is_not_of_the_closed_shape_is_refused(change: dict[str, object], message: str) -> None:
+    broken = document()
+    changed = {**broken["entries"][0], **change}
+    broken["entries"] = [{name: value for name, value in changed.items() if value is not ...}]
+    with pytest.raises(ValueError, match=message):
+        parse_catalogue(broken)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"kind": "dpone.flow.v1"}, "kind must be"), ({"notes": []}, "exactly the fields"), ({"entries": {}}, "a list")],
+    ids=str,
+)
+def test_a_file_that_is_not_of_the_closed_shape_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_catalogue({**document(), **change})
+
+
+def test_a_code_with_two_entries_is_refused() -> None:
+    broken = document()
+    broken["entries"] *= 2
+    with pytest.raises(ValueError, match="two entries: DPONE_USAGE"):
+        parse_catalogue(broken)
 
 
 @pytest.mark.parametrize("code", sorted(ENTRIES))

@@ -43,6 +43,11 @@ def test_the_wheel_bundles_schemas_and_dag_factories(wheel: zipfile.ZipFile) -> 
         assert {f"{bundled}/{directory}/{name}" for name in shipped} <= names
 
 
+def test_the_wheel_holds_the_error_catalogue_beside_its_reader(wheel: zipfile.ZipFile) -> None:
+    shipped = wheel.read("dpone_core/error_catalogue.json")
+    assert shipped == (ROOT / "dpone_core" / "error_catalogue.json").read_bytes()
+
+
 def test_the_wheel_holds_the_three_packages_and_no_tests(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"dpone", "dpone_core", "dpone_airflow", f"dpone-{__version__}.dist-info"}

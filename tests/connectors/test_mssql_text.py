@@ -16,9 +16,9 @@ from dpone_core.connectors._sql.extract import count_expressions
 from dpone_core.connectors.mssql.address import address_of, braced
 from dpone_core.connectors.mssql.driver import DriverMissingError, driver_path, family_of, unixodbc_missing
 from dpone_core.connectors.mssql.source.selection import selection
-from dpone_core.connectors.mssql.source.types import column_type, comparable, length_expression, reading_expression
 from dpone_core.connectors.mssql.text import quoted_name, split_with
 from dpone_core.connectors.mssql.type_map import TYPES
+from dpone_core.connectors.mssql.types import column_type, comparable, length_expression, reading_expression
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText

@@ -20,9 +20,9 @@ import pytest
 from dpone_core.connectors.mysql.address import address_of
 from dpone_core.connectors.mysql.open import open_source
 from dpone_core.connectors.mysql.source.reader import MySqlStream
-from dpone_core.connectors.mysql.source.types import NativeType, column_type
 from dpone_core.connectors.mysql.text import text_literal
 from dpone_core.connectors.mysql.type_map import TYPES
+from dpone_core.connectors.mysql.types import NativeType, column_type
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText

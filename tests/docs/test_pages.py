@@ -15,7 +15,7 @@ from tests.docs.markdown import anchors_of, blocks_of, links_of
 from tests.docs.runner import run_page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "dpone_airflow/local/README.md", *sorted((ROOT / "docs").rglob("*.md")))
 EXECUTED = ("python", "console")
 RUNNING = tuple(page for page in PAGES if any(block.language in EXECUTED for block in blocks_of(page)))
 KNOWN_LANGUAGES = {"python", "console", "yaml", "sql", "text", "mermaid", "json", "make", "toml"}

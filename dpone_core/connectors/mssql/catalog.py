@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dpone_core.connectors.mssql.source.types import UNBOUNDED, column_type
+from dpone_core.connectors.mssql.types import UNBOUNDED, column_type
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column
 

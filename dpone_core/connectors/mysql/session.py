@@ -11,7 +11,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
-from dpone_core.connectors.mysql.source.types import NativeType, native_of_field
+from dpone_core.connectors.mysql.types import NativeType, native_of_field
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 
 from .address import Address

@@ -11,7 +11,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGresult
 
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.source.types import described_type
+from dpone_core.connectors.postgres.types import described_type
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from dpone_core.connectors.mssql.source.types import column_type
+from dpone_core.connectors.mssql.types import column_type
 from dpone_core.errors import ConnectorError
 from dpone_core.model.lineage import ROW_ID, lineage_schema
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dpone_core.connectors.mssql.source.types import UNBOUNDED, parts_of
 from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.types import UNBOUNDED, parts_of
 from dpone_core.errors import ConnectorError
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema

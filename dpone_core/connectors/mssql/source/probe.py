@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dpone_core.connectors._sql.extract import count_expressions, counted
 from dpone_core.connectors.mssql.session import Session
 from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.types import comparable
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
 
 from .reader import MssqlSource
 from .selection import selection
-from .types import comparable
 
 
 class MssqlMetricProbe:

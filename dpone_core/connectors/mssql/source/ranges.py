@@ -9,13 +9,13 @@ from dataclasses import replace
 from dpone_core.connectors._sql.extract import range_key
 from dpone_core.connectors.mssql.session import Session
 from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.types import reading_expression
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .reader import MssqlSource, MssqlStream, key_text
 from .selection import CURSOR_KINDS, Condition, compared, selection
-from .types import reading_expression
 
 
 class MssqlRanges:

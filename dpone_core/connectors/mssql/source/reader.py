@@ -16,6 +16,13 @@ from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.session import Session
 from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.types import (
+    TEXTUAL_KINDS,
+    column_type,
+    is_unbounded,
+    length_expression,
+    reading_expression,
+)
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -23,7 +30,6 @@ from dpone_core.ports.source import ExtractRequest
 
 from .child import OUT_OF_RANGE, SourceValueError
 from .selection import DEFAULT_SCHEMA, Selection, bound_query, chosen_cursor, selection
-from .types import TEXTUAL_KINDS, column_type, is_unbounded, length_expression, reading_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa

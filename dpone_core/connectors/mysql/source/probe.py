@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dpone_core.connectors._sql.extract import count_expressions, counted
 from dpone_core.connectors.mysql.session import Session
 from dpone_core.connectors.mysql.text import quoted_name
+from dpone_core.connectors.mysql.types import comparable
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
 
 from .reader import MySqlSource
 from .selection import selection
-from .types import comparable
 
 
 class MySqlMetricProbe:

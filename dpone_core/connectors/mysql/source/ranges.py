@@ -9,13 +9,13 @@ from typing import Final
 from dpone_core.connectors._sql.extract import range_key
 from dpone_core.connectors.mysql.session import Session
 from dpone_core.connectors.mysql.text import quoted_name
+from dpone_core.connectors.mysql.types import comparable
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .reader import MySqlStream, key_text, stream_of
 from .selection import CURSOR_KINDS, bound_literal, selection
-from .types import comparable
 
 KEY_KINDS: Final = CURSOR_KINDS
 """Not UUID: MariaDB orders it by its segments from the right."""

@@ -19,6 +19,7 @@ from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors.mysql.address import Address
 from dpone_core.connectors.mysql.session import READING, Session, end_query
 from dpone_core.connectors.mysql.text import quoted_name, text_literal
+from dpone_core.connectors.mysql.types import TEMPORAL_KINDS, NativeType, column_type, comparable, reading_expression
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.special_values import with_flags
@@ -27,7 +28,6 @@ from dpone_core.ports.source import ExtractRequest
 
 from .selection import chosen_cursor, relation, selection
 from .special_values import SPECIAL_VALUES
-from .types import TEMPORAL_KINDS, NativeType, column_type, comparable, reading_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa

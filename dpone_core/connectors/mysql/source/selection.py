@@ -7,13 +7,13 @@ from typing import Final
 
 from dpone_core.connectors._sql.extract import cursor_column, only_statement, window_bound
 from dpone_core.connectors.mysql.text import quoted_name, text_literal
+from dpone_core.connectors.mysql.types import comparable
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .special_values import SPECIAL_VALUES
-from .types import comparable
 
 CURSOR_KINDS: Final = frozenset(
     kind

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from dpone_core.connectors._sql.extract import count_expressions, counted
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.database import Database
+from dpone_core.connectors.postgres.types import comparable
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.metrics import MetricRequest
 
 from .reader import PostgresSource
 from .selection import Selection
-from .types import comparable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

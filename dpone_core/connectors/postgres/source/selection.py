@@ -16,13 +16,13 @@ from dpone_core.connectors._sql import extract
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualified
 from dpone_core.connectors.postgres.script import split_statements
+from dpone_core.connectors.postgres.types import is_plain_text
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import SqlText, bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
 from .special_values import SPECIAL_VALUES
-from .types import is_plain_text
 
 CURSOR_TYPES: Final = {
     ColumnKind.INT16: "int8",

@@ -18,12 +18,12 @@ from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
 from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, shared_snapshot
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
+from dpone_core.connectors.postgres.types import decoded, misfit_condition, reading_expression
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
 from .selection import Selection
-from .types import decoded, misfit_condition, reading_expression
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 _BATCH_SIZE: Final = "adbc.postgresql.batch_size_hint_bytes"
