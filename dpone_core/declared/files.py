@@ -17,7 +17,7 @@ _ASSUMES: Final = (
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.FILES,
-    sql_dialect=None,
+    sql=None,
     extra="files",
     uri_schemes=("file",),
     libraries=("pyarrow",),

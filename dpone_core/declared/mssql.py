@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits, SourceTraits
+from dpone_core.model.connector import (
+    SQL_NAME,
+    ConnectorDescriptor,
+    ConnectorType,
+    Finaliser,
+    SinkTraits,
+    SourceTraits,
+    SqlSyntax,
+    SqlTraits,
+    words,
+)
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 _DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
 _ALTER: Final = "the login may alter the target"
+_STATEMENT_WORDS: Final = words(
+    """
+    ADD ALTER BACKUP BEGIN BREAK BULK CHECKPOINT CLOSE COMMIT CONTINUE CREATE DBCC DEALLOCATE DECLARE DELETE DENY
+    DISABLE DROP DUMP ENABLE END EXEC EXECUTE FETCH GET GO GOTO GRANT IF INSERT KILL LOAD MERGE OPEN PRINT RAISERROR
+    READTEXT RECEIVE RECONFIGURE RESTORE RETURN REVERT REVOKE ROLLBACK SAVE SEND SET SETUSER SHUTDOWN THROW TRUNCATE
+    UPDATE UPDATETEXT USE WAITFOR WHILE WRITETEXT
+    """
+)
+"""T-SQL runs a second statement without any separator: `SELECT a FROM t RECONFIGURE` is two."""
 
 
 def _finaliser(strategy: StrategyMode, name: str, atomic_for: str, *assumes: str) -> Finaliser:
@@ -24,7 +43,12 @@ def _finaliser(strategy: StrategyMode, name: str, atomic_for: str, *assumes: str
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.MSSQL,
-    sql_dialect="tsql",
+    sql=SqlTraits(
+        dialect="tsql",
+        syntax=frozenset({SqlSyntax.BRACKETED_NAMES, SqlSyntax.GO_LINES}),
+        maintenance=rf"UPDATE\s+STATISTICS\s+{SQL_NAME}(\s+WITH\s+FULLSCAN)?",
+        statement_words=_STATEMENT_WORDS,
+    ),
     extra="mssql",
     uri_schemes=("mssql",),
     libraries=("pyarrow", "arrow_odbc", "pyodbc", "mssql_python_odbc"),

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, SourceTraits
+from dpone_core.model.connector import SQL_NAME, ConnectorDescriptor, ConnectorType, SourceTraits, SqlTraits, words
+
+_TABLE_FUNCTIONS: Final = words(
+    """
+    generate_series json_each json_tree pragma_foreign_key_list pragma_index_info pragma_index_list
+    pragma_table_info pragma_table_list pragma_table_xinfo
+    """
+)
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.SQLITE,
-    sql_dialect="sqlite",
+    sql=SqlTraits(
+        dialect="sqlite",
+        maintenance=rf"VACUUM|ANALYZE(\s+{SQL_NAME})?",
+        table_functions=_TABLE_FUNCTIONS,
+    ),
     extra="sqlite",
     uri_schemes=("sqlite",),
     libraries=("pyarrow", "adbc_driver_sqlite"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
@@ -24,6 +25,52 @@ class EngineScope(StrEnum):
 
     FILE = "file"
     PROCESS = "process"
+
+
+class SqlSyntax(StrEnum):
+    """What one engine reads in a SQL text and others do not; the SQL guard must read the text as the engine does."""
+
+    BACKSLASH_ESCAPES = "backslash_escapes"
+    """A backslash in a quoted text escapes the next character."""
+    BACKSLASH_BY_MODE = "backslash_by_mode"
+    """The session decides whether it does; a backslash before a quote is ambiguous."""
+    HASH_COMMENTS = "hash_comments"
+    """`#` begins a comment."""
+    DASH_COMMENTS_NEED_A_SPACE = "dash_comments_need_a_space"
+    """`--` begins a comment only before a blank; without one it is ambiguous."""
+    BRACKETED_NAMES = "bracketed_names"
+    """`[name]` is a quoted name."""
+    DOLLAR_QUOTES = "dollar_quotes"
+    """`$tag$ text $tag$` is a quoted text."""
+    GO_LINES = "go_lines"
+    """The engine's usual client splits a script at lines that hold GO alone; such a line is refused."""
+
+
+SQL_NAME: Final = r"[\w.\"`\[\]]+"
+"""Regular expression of a name in a maintenance statement."""
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, which blanks and line ends separate."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlTraits:
+    """What the SQL guard must know of an engine. A connector without them executes no SQL.
+
+    `dialect` is sqlglot's name. `maintenance` is a regular expression of one statement that changes no row, matched
+    without regard to case. `functions` are the functions that read only, beyond those that the parser knows; None for
+    an engine whose functions never mutate. `table_functions` likewise are those that reach no other system.
+    `statement_words` are the words that begin a statement of their own without any separator before them.
+    """
+
+    dialect: str
+    syntax: frozenset[SqlSyntax] = frozenset()
+    maintenance: str | None = None
+    functions: frozenset[str] | None = None
+    table_functions: frozenset[str] | None = None
+    statement_words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +128,11 @@ class SinkTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorDescriptor:
-    """`extra` is the dependency set that brings the `libraries` (import names); `sql_dialect` is sqlglot's name,
+    """`extra` is the dependency set that brings the `libraries` (import names); `sql` is how its SQL is read,
     if SQL at all; `uri_schemes` are the connection URIs it opens, the usual one first."""
 
     type: ConnectorType
-    sql_dialect: str | None
+    sql: SqlTraits | None
     extra: str
     uri_schemes: tuple[str, ...]
     libraries: tuple[str, ...]

@@ -13,42 +13,20 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from dpone_core.model.connector import ConnectorType
+from dpone_core.declared.registry import descriptor_of
+from dpone_core.model.connector import ConnectorType, SqlSyntax, SqlTraits
 from dpone_core.model.sql import SqlText, bind_tokens
 from dpone_core.model.vocabulary import HookKind
 from dpone_core.planning.sql_lexing import ambiguity, code_of, go_lines, has_quoted_token
 from dpone_core.planning.sql_nodes import (
-    ALLOWED_FUNCTIONS,
     ALLOWED_NODES,
-    ALLOWED_TABLE_FUNCTIONS,
     EFFECT_FUNCTION_NODES,
     EFFECT_FUNCTIONS,
-    STATEMENT_WORDS,
 )
 
-SQLGLOT_DIALECT: Final = {
-    ConnectorType.MSSQL: "tsql",
-    ConnectorType.POSTGRES: "postgres",
-    ConnectorType.MYSQL: "mysql",
-    ConnectorType.CLICKHOUSE: "clickhouse",
-    ConnectorType.SQLITE: "sqlite",
-    ConnectorType.DUCKDB: "duckdb",
-    ConnectorType.FILES: "duckdb",
-}
 MUTATION_NOT_DECLARED: Final = "DPONE_HOOK_MUTATION_NOT_DECLARED"
 PROBE_NOT_READ_ONLY: Final = "DPONE_HOOK_PROBE_NOT_READ_ONLY"
 MAINTENANCE_KINDS: Final = frozenset({HookKind.TARGET_MAINTENANCE, HookKind.SOURCE_MAINTENANCE})
-_NAME: Final = r"[\w.\"`\[\]]+"
-_MAINTENANCE: Final = {
-    ConnectorType.CLICKHOUSE: re.compile(
-        rf"OPTIMIZE\s+TABLE\s+{_NAME}(\s+ON\s+CLUSTER\s+{_NAME})?(\s+FINAL)?", re.IGNORECASE
-    ),
-    ConnectorType.MYSQL: re.compile(rf"(OPTIMIZE|ANALYZE)\s+TABLE\s+{_NAME}", re.IGNORECASE),
-    ConnectorType.POSTGRES: re.compile(rf"(VACUUM(\s+FULL)?(\s+ANALYZE)?|ANALYZE)(\s+{_NAME})?", re.IGNORECASE),
-    ConnectorType.SQLITE: re.compile(rf"VACUUM|ANALYZE(\s+{_NAME})?", re.IGNORECASE),
-    ConnectorType.DUCKDB: re.compile(rf"(VACUUM|ANALYZE|VACUUM\s+ANALYZE)(\s+{_NAME})?", re.IGNORECASE),
-    ConnectorType.MSSQL: re.compile(rf"UPDATE\s+STATISTICS\s+{_NAME}(\s+WITH\s+FULLSCAN)?", re.IGNORECASE),
-}
 
 
 class SqlEffect(StrEnum):
@@ -86,17 +64,20 @@ class SqlVerdict:
 
 def classify(text: str, connector: ConnectorType) -> SqlVerdict:
     """What the text may do on an engine of this type. Interval tokens stand for literals."""
-    refusal = _refusal(text, connector)
+    sql = descriptor_of(connector).sql
+    if sql is None:
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason=f"{connector} executes no SQL")
+    refusal = _refusal(text, sql)
     if refusal is not None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=refusal.message, refusal=refusal)
-    if is_maintenance(text, connector):
+    if is_maintenance(text, sql):
         return SqlVerdict(
             effect=SqlEffect.MAINTENANCE, reason="it is a maintenance statement", statements=("maintenance",)
         )
-    unclear = ambiguity(text, connector)
+    unclear = ambiguity(text, sql)
     if unclear is not None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=unclear)
-    return _parsed_verdict(_with_literals(text), connector)
+    return _parsed_verdict(_with_literals(text), sql)
 
 
 def hook_refusal(text: str, connector: ConnectorType, kind: HookKind, *, mutates_source: bool) -> SqlRefusal | None:
@@ -119,24 +100,23 @@ def hook_refusal(text: str, connector: ConnectorType, kind: HookKind, *, mutates
     return None
 
 
-def is_maintenance(text: str, connector: ConnectorType) -> bool:
+def is_maintenance(text: str, sql: SqlTraits) -> bool:
     """One known statement that changes no row: OPTIMIZE, ANALYZE, VACUUM, UPDATE STATISTICS."""
-    form = _MAINTENANCE.get(connector)
-    if form is None or ambiguity(text, connector) is not None:
+    if sql.maintenance is None or ambiguity(text, sql) is not None:
         return False
-    bare = code_of(text, connector).bare.strip()
-    return form.fullmatch(bare.removesuffix(";").rstrip()) is not None
+    bare = code_of(text, sql).bare.strip()
+    return re.fullmatch(sql.maintenance, bare.removesuffix(";").rstrip(), re.IGNORECASE) is not None
 
 
-def _refusal(text: str, connector: ConnectorType) -> SqlRefusal | None:
-    if connector is ConnectorType.MSSQL:
-        for line in go_lines(text):
+def _refusal(text: str, sql: SqlTraits) -> SqlRefusal | None:
+    if SqlSyntax.GO_LINES in sql.syntax:
+        for line in go_lines(text, sql):
             return SqlRefusal(
                 code="DPONE_SQL_GO_SEPARATOR",
                 message=f"line {line} is a GO separator, which is a client command and not SQL",
                 fix="put each batch into a hook of its own",
             )
-    if has_quoted_token(text, connector):
+    if has_quoted_token(text, sql):
         return SqlRefusal(
             code="DPONE_SQL_TOKEN_QUOTED",
             message="a token stands inside quotes or a comment, where it cannot be bound as a parameter",
@@ -152,9 +132,9 @@ def _with_literals(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _parsed_verdict(text: str, connector: ConnectorType) -> SqlVerdict:
+def _parsed_verdict(text: str, sql: SqlTraits) -> SqlVerdict:
     try:
-        statements = _parse(text, SQLGLOT_DIALECT[connector])
+        statements = _parse(text, sql.dialect)
     except ImportError:
         missing = SqlRefusal(
             code="DPONE_EXTRA_MISSING",
@@ -168,7 +148,7 @@ def _parsed_verdict(text: str, connector: ConnectorType) -> SqlVerdict:
     if len(statements) != 1:
         reason = "it holds several statements" if statements else "it holds no statement"
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=reason, statements=kinds)
-    obstacle = _obstacle(statements[0], connector)
+    obstacle = _obstacle(statements[0], sql)
     effect = SqlEffect.READ_ONLY if obstacle is None else SqlEffect.MUTATING
     return SqlVerdict(effect=effect, reason=obstacle or "it is one SELECT of known parts", statements=kinds)
 
@@ -189,7 +169,7 @@ def _parse(text: str, dialect: str) -> list[Any] | None:
         log.disabled = was_disabled
 
 
-def _obstacle(statement: Any, connector: ConnectorType) -> str | None:
+def _obstacle(statement: Any, sql: SqlTraits) -> str | None:
     """The first part that keeps the statement from being provably read-only."""
     from sqlglot import exp
 
@@ -198,7 +178,7 @@ def _obstacle(statement: Any, connector: ConnectorType) -> str | None:
     for node in statement.walk():
         name = type(node).__name__
         if isinstance(node, exp.Anonymous):
-            obstacle = _function_obstacle(node, connector)
+            obstacle = _function_obstacle(node, sql)
             if obstacle is not None:
                 return obstacle
         elif isinstance(node, exp.Func):
@@ -206,25 +186,24 @@ def _obstacle(statement: Any, connector: ConnectorType) -> str | None:
                 return f"it calls {name}"
         elif name not in ALLOWED_NODES:
             return f"it holds a {name}"
-        if name == "Identifier" and connector is ConnectorType.MSSQL and _is_statement_word(node):
+        if name == "Identifier" and _is_statement_word(node, sql):
             return "it holds a T-SQL statement word in place of a name"
     return None
 
 
-def _function_obstacle(node: Any, connector: ConnectorType) -> str | None:
+def _function_obstacle(node: Any, sql: SqlTraits) -> str | None:
     name = str(node.this).lower()
     if name in EFFECT_FUNCTIONS:
         return f"it calls {name}"
     place = type(node.parent).__name__
-    tables = ALLOWED_TABLE_FUNCTIONS.get(connector)
+    tables = sql.table_functions
     if tables is not None and place in ("Table", "Lateral", "From", "Join") and name not in tables:
         return "it reads from a table function that may act or reach another system"
-    allowed = ALLOWED_FUNCTIONS.get(connector)
     qualified = place == "Dot"
-    if allowed is not None and (qualified or name not in allowed):
+    if sql.functions is not None and (qualified or name not in sql.functions):
         return "it calls a function that may have side effects"
     return None
 
 
-def _is_statement_word(node: Any) -> bool:
-    return not node.args.get("quoted") and str(node.this).upper() in STATEMENT_WORDS
+def _is_statement_word(node: Any, sql: SqlTraits) -> bool:
+    return not node.args.get("quoted") and str(node.this).upper() in sql.statement_words

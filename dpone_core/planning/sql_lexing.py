@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
-from dpone_core.model.connector import ConnectorType
+from dpone_core.model.connector import SqlSyntax, SqlTraits
 
-_BACKSLASH_ESCAPES: Final = frozenset({ConnectorType.CLICKHOUSE, ConnectorType.MYSQL})
 _LINE_COMMENT: Final = r"--[^\n]*"
 _HASH_COMMENT: Final = r"|\#[^\n]*"
 _BLOCK_COMMENT: Final = r"/\*.*?(?:\*/|\Z)"
@@ -33,10 +33,10 @@ class SqlCode:
     bare: str
 
 
-def code_of(text: str, connector: ConnectorType) -> SqlCode:
+def code_of(text: str, sql: SqlTraits) -> SqlCode:
     """Both texts are as long as the original, so an index of one is an index of all."""
     code, bare = list(text), list(text)
-    for match in _opaque(connector).finditer(text):
+    for match in _pattern(sql.syntax).finditer(text):
         comment = match.lastgroup == "comment"
         for index in range(match.start(), match.end()):
             if text[index] not in "\r\n":
@@ -46,15 +46,16 @@ def code_of(text: str, connector: ConnectorType) -> SqlCode:
     return SqlCode(code="".join(code), bare="".join(bare))
 
 
-def ambiguity(text: str, connector: ConnectorType) -> str | None:
+def ambiguity(text: str, sql: SqlTraits) -> str | None:
     """What lets two readers see different statements in one text, or None."""
     if _ODD_BREAKS.search(text):
         return "it holds a line break that engines disagree on"
-    if _FULLWIDTH.search(code_of(text, connector).code):
+    if _FULLWIDTH.search(code_of(text, sql).code):
         return "it holds fullwidth characters outside strings"
-    if connector is ConnectorType.MYSQL and re.search(r"\\['\"`]", text):
+    if SqlSyntax.BACKSLASH_BY_MODE in sql.syntax and re.search(r"\\['\"`]", text):
         return "it holds a backslash before a quote, which depends on the session's SQL mode"
-    for match in _opaque(connector).finditer(text):
+    spaced = SqlSyntax.DASH_COMMENTS_NEED_A_SPACE in sql.syntax
+    for match in _pattern(sql.syntax).finditer(text):
         found = match.group()
         if match.lastgroup != "comment":
             continue
@@ -62,14 +63,14 @@ def ambiguity(text: str, connector: ConnectorType) -> str | None:
             found.startswith(("/*!", "/*M!")) or "/*" in found[2:] or not found.endswith("*/")
         ):
             return "it holds a nested, open or executable comment"
-        if connector is ConnectorType.MYSQL and found.startswith("--") and len(found) > 2 and not found[2].isspace():
+        if spaced and found.startswith("--") and len(found) > 2 and not found[2].isspace():
             return "it holds '--' without a space after it"
     return None
 
 
-def go_lines(text: str) -> Iterator[int]:
+def go_lines(text: str, sql: SqlTraits) -> Iterator[int]:
     """Line numbers (from 1) of GO batch separators, which are client commands and not SQL."""
-    code = code_of(text, ConnectorType.MSSQL).code
+    code = code_of(text, sql).code
     bare_lines = text.split("\n")
     for match in _GO_LINE.finditer(code):
         line = code.count("\n", 0, match.start()) + 1
@@ -77,26 +78,21 @@ def go_lines(text: str) -> Iterator[int]:
             yield line
 
 
-def has_quoted_token(text: str, connector: ConnectorType) -> bool:
+def has_quoted_token(text: str, sql: SqlTraits) -> bool:
     """Whether a `{{ token }}` stands inside a string, a quoted name or a comment, where it cannot be bound."""
-    code = code_of(text, connector).code
+    code = code_of(text, sql).code
     return any(code[match.start()] != "{" for match in _TOKEN.finditer(text))
 
 
-def _opaque(connector: ConnectorType) -> re.Pattern[str]:
-    return _PATTERNS[connector]
-
-
-def _pattern(connector: ConnectorType) -> re.Pattern[str]:
-    escape = r"\\.|" if connector in _BACKSLASH_ESCAPES else ""
+@cache
+def _pattern(syntax: frozenset[SqlSyntax]) -> re.Pattern[str]:
+    """Comments, and quoted texts and names."""
+    escape = r"\\.|" if SqlSyntax.BACKSLASH_ESCAPES in syntax else ""
     quoted = [rf"{mark}(?:{escape}{mark}{mark}|[^{mark}])*(?:{mark}|\Z)" for mark in ("'", '"', "`")]
-    if connector is ConnectorType.MSSQL:
+    if SqlSyntax.BRACKETED_NAMES in syntax:
         quoted.append(r"\[(?:\]\]|[^\]])*(?:\]|\Z)")
-    if connector in (ConnectorType.POSTGRES, ConnectorType.DUCKDB):
+    if SqlSyntax.DOLLAR_QUOTES in syntax:
         quoted.append(r"(?P<tag>\$[A-Za-z_0-9]*\$).*?(?:(?P=tag)|\Z)")
-    hashes = _HASH_COMMENT if connector is ConnectorType.MYSQL else ""
+    hashes = _HASH_COMMENT if SqlSyntax.HASH_COMMENTS in syntax else ""
     comment = rf"(?P<comment>{_LINE_COMMENT}{hashes}|{_BLOCK_COMMENT})"
     return re.compile(rf"{comment}|(?P<quoted>{'|'.join(quoted)})", re.DOTALL)
-
-
-_PATTERNS: Final = {connector: _pattern(connector) for connector in ConnectorType}

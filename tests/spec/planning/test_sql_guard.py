@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dpone_core.declared.registry import descriptor_of
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, StrategyConfig, TableName
@@ -79,7 +80,8 @@ def test_deep_nesting_is_mutating_and_no_crash() -> None:
     ],
 )
 def test_only_real_go_lines_are_separators(sql: str, lines: list[int]) -> None:
-    assert list(go_lines(sql)) == lines
+    traits = descriptor_of(ConnectorType.MSSQL).sql
+    assert traits is not None and list(go_lines(sql, traits)) == lines
 
 
 def test_a_go_separator_is_refused_with_its_line() -> None:
