@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +16,9 @@ from typing import Any
 
 from dpone_core.authoring.platform import PLATFORM_KIND
 from dpone_core.cli.dispatch import build_parser
+from dpone_core.declared.registry import DECLARED
 from dpone_core.error_catalogue import catalogue
 from dpone_core.errors import ExitClass
-from dpone_core.model.connector import ConnectorType
 from dpone_core.resources import schemas_directory
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
@@ -298,10 +297,8 @@ def types_page() -> str:
         "instead, if the manifest says so: see [Special values](../how-to/special-values.md).",
         "",
     ]
-    for connector in sorted(ConnectorType):
+    for connector in sorted(DECLARED):
         name = f"dpone_core.connectors.{connector.value}.type_map"
-        if importlib.util.find_spec(name) is None:
-            continue
         rows = importlib.import_module(name).TYPES
         header = ("engine", "dpone", "read", "written", "refused", "may be declared")
         cells = [(row.engine, row.dpone, row.read, row.written, row.refused, row.declared) for row in rows]

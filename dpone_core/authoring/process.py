@@ -12,11 +12,11 @@ from dpone_core.authoring.quality import QualitySection
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.sink import SinkSection
 from dpone_core.authoring.source import SourceSection
-from dpone_core.model.connection import EMBEDDED_SCHEMES
+from dpone_core.declared.registry import EMBEDDED_SCHEMES
 from dpone_core.model.vocabulary import StateType
 
 CONNECTION_LITERAL: Final = "DPONE_CONNECTION_LITERAL_REFUSED"
-_EMBEDDED_URI_PATTERN: Final = r"^(chdb|duckdb|file|sqlite)://[^/@?#\s]*(/[^?#]*)?$"
+_EMBEDDED_URI_PATTERN: Final = rf"^({'|'.join(sorted(EMBEDDED_SCHEMES))})://[^/@?#\s]*(/[^?#]*)?$"
 
 
 def _embedded(uri: str) -> str:
@@ -25,7 +25,9 @@ def _embedded(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in EMBEDDED_SCHEMES:
         raise PydanticCustomError(
-            CONNECTION_LITERAL, "only an embedded engine (chdb, duckdb, sqlite, file) may stand here", {"fix": fix}
+            CONNECTION_LITERAL,
+            f"only an embedded engine ({', '.join(EMBEDDED_SCHEMES)}) may stand here",
+            {"fix": fix},
         )
     authority, _, path = rest.partition("/")
     if "@" in authority or any(mark in path + authority for mark in "?#") or any(c.isspace() for c in authority):

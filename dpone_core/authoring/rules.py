@@ -24,7 +24,14 @@ from dpone_core.authoring.validate import (
     PathPart,
     closest,
 )
-from dpone_core.model.connector import ConnectorType
+from dpone_core.declared.registry import (
+    DESIGNED_SINKS,
+    FILE_SINKS,
+    FILE_SOURCES,
+    KEYED_SINKS,
+    LEGACY_SINKS,
+    descriptor_of,
+)
 from dpone_core.model.hook import HookOption, HookScalar, HookTraits
 from dpone_core.model.load_config import RowIdentityMode
 from dpone_core.model.sql import INTERVAL_TOKENS, SqlText
@@ -42,7 +49,6 @@ from dpone_core.model.vocabulary import (
 UNKNOWN_TOKEN = "DPONE_SQL_TOKEN_UNKNOWN"
 TOKENS_WITH_CURSOR = "DPONE_SQL_TOKENS_WITH_CURSOR"
 HOOK_OPTION_INVALID = "DPONE_HOOK_OPTION_INVALID"
-_PARTITION_KEY_ONLY = frozenset({ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.MSSQL})
 _OPTIONS: Path = ("source", "options")
 _QUERY: Path = (*_OPTIONS, "query")
 
@@ -119,14 +125,14 @@ def _missing(name: str, why: str, *parent: PathPart) -> Finding:
 def _source_findings(process: ProcessSection) -> Iterator[Finding]:
     source = process.source
     options = source.options
-    if source.type is ConnectorType.FILES:
+    if source.type in FILE_SOURCES:
         for name, given in (("path", options.path), ("format", options.format)):
             if given is None:
-                yield _missing(name, "source type files reads a path in a format", *_OPTIONS)
+                yield _missing(name, f"source type {source.type} reads a path in a format", *_OPTIONS)
         if source.table is not None:
-            yield _conflict("source type files has no table", "use options.path", "source", "table")
+            yield _conflict(f"source type {source.type} has no table", "use options.path", "source", "table")
         if options.query is not None:
-            yield _conflict("source type files has no query", "use options.path", *_QUERY)
+            yield _conflict(f"source type {source.type} has no query", "use options.path", *_QUERY)
         if options.path is not None and ("{{" in options.path or "}}" in options.path):
             yield Finding(
                 code=VALUE_INVALID, message="tokens are bound in SQL only", path=(*_OPTIONS, "path"), fix="use a glob"
@@ -141,9 +147,10 @@ def _source_findings(process: ProcessSection) -> Iterator[Finding]:
         yield _missing("table", "the source reads a table or options.query", "source")
     if source.table is not None and options.query is not None:
         yield _conflict("'table' and 'options.query' exclude each other", "keep one of the two", *_QUERY)
+    belongs = f"it belongs to source type {', '.join(FILE_SOURCES)}"
     for name in FILE_FIELDS:
         if getattr(options, name) is not None:
-            yield _conflict(f"'{name}' has no effect here", "it belongs to source type files", *_OPTIONS, name)
+            yield _conflict(f"'{name}' has no effect here", belongs, *_OPTIONS, name)
     if options.query is not None:
         yield from _sql_findings(options.query.sql, options.query.sql_file, _QUERY)
         if options.query.sql is not None:
@@ -192,8 +199,8 @@ def _hook_action_findings(process: ProcessSection, hook: HookSection, path: Path
     if hook.kind is HookKind.DATA_QUALITY_PROBE and hook.mutates_source:
         yield _conflict("a probe reads only", "remove it, or choose another kind", *path, "mutates_source")
     side = process.source.type if hook.connector is HookConnector.SOURCE else process.sink.type
-    if side is ConnectorType.FILES:
-        yield _conflict("files cannot execute SQL", "choose the other connector", *path, "connector")
+    if descriptor_of(side).sql is None:
+        yield _conflict(f"{side} cannot execute SQL", "choose the other connector", *path, "connector")
 
 
 def _provider_findings(hook: HookSection, path: Path) -> Iterator[Finding]:
@@ -300,11 +307,11 @@ def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
     sink = process.sink
     options: Path = ("sink", "options")
     yield from _design_findings(sink)
-    legacy = sink.type is ConnectorType.FILES
-    if sink.options.files is not None and not legacy:
+    legacy = sink.type in LEGACY_SINKS
+    if sink.options.files is not None and sink.type not in FILE_SINKS:
         yield _conflict(f"'files' has no effect on sink type {sink.type}", "remove it", *options, "files")
     if legacy and sink.staging is not None:
-        yield _conflict("sink type files has no staging", "remove it", "sink", "staging")
+        yield _conflict(f"sink type {sink.type} has no staging", "remove it", "sink", "staging")
     phase = sink.options.load_governance.finalization_phase
     actual = FinalizationPhase.LEGACY_POST_FINALIZE if legacy else FinalizationPhase.PRE_FINALIZE
     if phase is not None and phase is not actual:
@@ -316,16 +323,16 @@ def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
 
 
 def _design_findings(sink: SinkSection) -> Iterator[Finding]:
-    """ClickHouse takes a whole design; sinks without partitions of their own take the key of partition_replace."""
+    """Some sinks take a whole design; sinks without partitions of their own take the key of partition_replace."""
     design, path = sink.options.physical_design, ("sink", "options", "physical_design")
     replaces = sink.strategy.mode is StrategyMode.PARTITION_REPLACE
     if replaces and design is None:
         yield _missing("physical_design", "partition_replace needs partition_by there", "sink", "options")
     elif replaces and design is not None and design.partition_by is None:
         yield _missing("partition_by", "partition_replace needs to know what a partition is", *path)
-    if design is None or sink.type is ConnectorType.CLICKHOUSE:
+    if design is None or sink.type in DESIGNED_SINKS:
         return
-    if not replaces or sink.type not in _PARTITION_KEY_ONLY:
+    if not replaces or sink.type not in KEYED_SINKS:
         yield _conflict(
             f"physical_design has no effect on sink type {sink.type} under {sink.strategy.mode}", "remove it", *path
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
 from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName
 from dpone_core.authoring.section import Section
-from dpone_core.authoring.source import TableSection
+from dpone_core.authoring.source import TableSection, type_is
+from dpone_core.declared.registry import DESIGNED_SINKS, FILE_SINKS, KEYED_SINKS, LEGACY_SINKS, SINK_TYPES
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import PartitionGranularity, RowIdentityMode, UnsupportedPolicy
 from dpone_core.model.vocabulary import FinalizationPhase, LineagePreset, SchemaEvolution, StrategyMode
@@ -25,19 +26,17 @@ def _design(schema: JsonValue) -> dict[str, JsonValue]:
 
 _REPLACES: Final[JsonValue] = {"properties": {"mode": {"const": "partition_replace"}}, "required": ["mode"]}
 _KEY_ONLY: Final[JsonValue] = {"properties": {"order_by": False, "storage": {"properties": {"clickhouse": False}}}}
-SinkType = Literal[
-    ConnectorType.CLICKHOUSE,
-    ConnectorType.DUCKDB,
-    ConnectorType.POSTGRES,
-    ConnectorType.MSSQL,
-    ConnectorType.FILES,
-]
+if TYPE_CHECKING:
+    SinkType = ConnectorType
+    """Of the types of connectors, those that declare a sink."""
+else:
+    SinkType = Literal[SINK_TYPES]
 _TYPE_RULES: Final[dict[str, JsonValue]] = {
     "allOf": [
         {
-            "if": {"properties": {"type": {"const": "clickhouse"}}},
+            "if": {"properties": {"type": type_is(DESIGNED_SINKS)}},
             "else": {
-                "if": {"properties": {"type": {"enum": ["duckdb", "postgres", "mssql"]}, "strategy": _REPLACES}},
+                "if": {"properties": {"type": type_is(KEYED_SINKS), "strategy": _REPLACES}},
                 "then": _design(_KEY_ONLY),
                 "else": _design(False),
             },
@@ -55,12 +54,12 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
             },
         },
         {
-            "if": {"properties": {"type": {"const": "files"}}},
+            "if": {"properties": {"type": type_is(LEGACY_SINKS)}},
             "then": {"properties": {"staging": False, "options": _phase("legacy_post_finalize")}},
             "else": {"properties": {"options": _phase("pre_finalize")}},
         },
         {
-            "if": {"properties": {"type": {"const": "files"}}},
+            "if": {"properties": {"type": type_is(FILE_SINKS)}},
             "else": {"properties": {"options": {"properties": {"files": False}}}},
         },
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, StrictInt
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StrictInt
 from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.file_columns import FILE_FIELDS, CsvSection, FileColumns, NdjsonSection, format_rules
@@ -14,6 +15,7 @@ from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName,
 from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
+from dpone_core.declared.registry import FILE_SOURCES
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import CheckpointsType
 from dpone_core.model.special_values import SpecialValue
@@ -38,6 +40,12 @@ Duration = Annotated[
     AfterValidator(_has_a_unit),
 ]
 PlainColumn = Annotated[str, Field(pattern=PLAIN_COLUMN_PATTERN)]
+
+
+def type_is(connectors: Sequence[ConnectorType]) -> dict[str, JsonValue]:
+    """JSON Schema of a `type` that is one of these."""
+    names: list[JsonValue] = [connector.value for connector in connectors]
+    return {"const": names[0]} if len(names) == 1 else {"enum": names}
 
 
 class TableSection(Section):
@@ -139,7 +147,7 @@ class SourceSection(Section):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "if": {"properties": {"type": {"const": "files"}}, "required": ["type"]},
+            "if": {"properties": {"type": type_is(FILE_SOURCES)}, "required": ["type"]},
             "then": {
                 "required": ["options"],
                 "properties": {

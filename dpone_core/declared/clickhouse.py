@@ -8,6 +8,7 @@ from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
     ConnectorType,
+    EmbeddedTraits,
     EngineScope,
     Finaliser,
     SinkTraits,
@@ -40,6 +41,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="clickhouse",
     uri_schemes=("chdb", "clickhouse", "clickhouses"),
     libraries=("pyarrow", "clickhouse_connect"),
+    embedded=EmbeddedTraits(uri_schemes=("chdb",), libraries=("chdb",), extra="embedded"),
     source=SourceTraits(
         reader="arrow stream",
         metric_probe=True,
@@ -103,5 +105,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         identifier_limit_bytes=206,
         memory_limit_bytes=MEMORY_LIMIT_BYTES,
         default_schema="default",
+        physical_design=True,
     ),
 )

@@ -8,6 +8,7 @@ from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
     ConnectorType,
+    EmbeddedTraits,
     EngineScope,
     Finaliser,
     SinkTraits,
@@ -45,6 +46,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="duckdb",
     uri_schemes=("duckdb",),
     libraries=("pyarrow", "duckdb"),
+    embedded=EmbeddedTraits(uri_schemes=("duckdb",)),
     source=SourceTraits(
         reader="arrow stream",
         metric_probe=True,

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, Finaliser, SinkTraits, SourceTraits
+from dpone_core.model.connector import (
+    ConnectorDescriptor,
+    ConnectorType,
+    EmbeddedTraits,
+    Finaliser,
+    SinkTraits,
+    SourceTraits,
+)
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 MAX_DISTINCT_BYTES: Final = 512 * 1024 * 1024
 """What a distinct count may hold in memory; past it the probe stops instead of guessing."""
 
+_FORMATS: Final = ("parquet", "csv", "ndjson")
 _ASSUMES: Final = (
     "no other program writes into the target directory",
     "the file system renames atomically and keeps what was synced",
@@ -21,12 +29,13 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="files",
     uri_schemes=("file",),
     libraries=("pyarrow",),
+    embedded=EmbeddedTraits(uri_schemes=("file",)),
     source=SourceTraits(
         reader="pyarrow",
         metric_probe=True,
         statements=False,
         incremental=True,
-        formats=("parquet", "csv", "ndjson"),
+        formats=_FORMATS,
         key_ranges=True,
         ranged_formats=("parquet",),
     ),
@@ -56,5 +65,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         memory_limit_bytes=MAX_DISTINCT_BYTES,
         default_schema="",
         statements=False,
+        formats=_FORMATS,
     ),
 )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.model.connector import SQL_NAME, ConnectorDescriptor, ConnectorType, SourceTraits, SqlTraits, words
+from dpone_core.model.connector import (
+    SQL_NAME,
+    ConnectorDescriptor,
+    ConnectorType,
+    EmbeddedTraits,
+    SourceTraits,
+    SqlTraits,
+    words,
+)
 
 _TABLE_FUNCTIONS: Final = words(
     """
@@ -23,5 +31,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     extra="sqlite",
     uri_schemes=("sqlite",),
     libraries=("pyarrow", "adbc_driver_sqlite"),
+    embedded=EmbeddedTraits(uri_schemes=("sqlite",)),
     source=SourceTraits(reader="adbc", metric_probe=True, statements=True, incremental=True, key_ranges=True),
 )

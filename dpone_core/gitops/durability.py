@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.declared.registry import EMBEDDED_SCHEMES, descriptor_of
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.model.connection import EMBEDDED_SCHEMES
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import CheckpointsType, LoadConfig
 from dpone_core.model.vocabulary import StateType
 
 EVIDENCE_VARIABLE: Final = "DPONE_EVIDENCE_DIR"
-_ALWAYS_FILES: Final = frozenset({ConnectorType.DUCKDB, ConnectorType.FILES, ConnectorType.SQLITE})
 
 
 class VolumeRequiredError(ETLConfigurationError):
@@ -76,7 +75,7 @@ def _side(
     scheme, _, rest = uri.partition("://") if uri is not None else ("", "", "")
     if scheme.lower() in EMBEDDED_SCHEMES:
         yield _Kept(what=f"{what} '{scheme}://'", path=rest[1:], written=written)
-    elif written and type in _ALWAYS_FILES:
+    elif written and descriptor_of(type).is_always_embedded:
         yield _Kept(what=f"{what} of type {type.value}", path=None)
 
 

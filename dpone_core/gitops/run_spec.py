@@ -20,11 +20,11 @@ from dpone_core.contracts.run_spec import (
     RunSpec,
 )
 from dpone_core.contracts.wire import validated
+from dpone_core.declared.registry import EMBEDDED_SCHEMES
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.gitops.durability import require_durable
 from dpone_core.gitops.platform import ProcessPlatform
 from dpone_core.loading.hooks import phase_of, separate_hooks
-from dpone_core.model.connection import EMBEDDED_SCHEMES
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan

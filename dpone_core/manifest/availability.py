@@ -12,14 +12,12 @@ from typing import Final
 from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.validate import Finding, Path
-from dpone_core.model.connector import ConnectorType
+from dpone_core.declared import registry
 from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
-SOURCE_TYPES: Final = frozenset(ConnectorType)
-SINK_TYPES: Final = frozenset(
-    {ConnectorType.CLICKHOUSE, ConnectorType.DUCKDB, ConnectorType.POSTGRES, ConnectorType.MSSQL, ConnectorType.FILES}
-)
+SOURCE_TYPES: Final = frozenset(registry.SOURCE_TYPES)
+SINK_TYPES: Final = frozenset(registry.SINK_TYPES)
 STRATEGIES: Final = frozenset(StrategyMode)
 HOOK_TYPES: Final = frozenset(HookType)
 HOOK_KINDS: Final = frozenset(HookKind)

@@ -10,8 +10,8 @@ from dpone_core.authoring.rules import connection_refs, hook_path, hook_sections
 from dpone_core.authoring.sink import DEFAULT_FILE_FORMAT, SinkSection
 from dpone_core.authoring.source import PartitioningSection, SourceOptionsSection, TableSection, duration_of
 from dpone_core.authoring.validate import Path
+from dpone_core.declared.registry import FILE_SINKS
 from dpone_core.manifest.processes import AuthoredProcess
-from dpone_core.model.connector import ConnectorType
 from dpone_core.model.file_reading import CsvDialect, FileReading, declared_type
 from dpone_core.model.hook import HookDefinition, HookLineage
 from dpone_core.model.load_config import (
@@ -166,7 +166,7 @@ def _sink(sink: SinkSection) -> SinkConfig:
 
 def _physical_design(sink: SinkSection) -> PhysicalDesign:
     design = sink.options.physical_design
-    if sink.type is ConnectorType.FILES:
+    if sink.type in FILE_SINKS:
         files = sink.options.files
         return PhysicalDesign(file_format=files.format if files is not None else DEFAULT_FILE_FORMAT)
     if design is None:

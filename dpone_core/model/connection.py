@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
-
-EMBEDDED_SCHEMES: Final = frozenset({"chdb", "duckdb", "sqlite", "file"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +16,3 @@ class Connection:
     @property
     def scheme(self) -> str:
         return self.uri.split("://", 1)[0].lower() if "://" in self.uri else ""
-
-    @property
-    def is_embedded(self) -> bool:
-        return self.scheme in EMBEDDED_SCHEMES

@@ -77,6 +77,7 @@ class SqlTraits:
 class SourceTraits:
     """`reader` names the Arrow reader; `metric_probe` says whether acceptance can ask this source.
 
+    With `formats` it reads files at a path, and no tables: `options.path` and `options.format` take their place.
     `ranged_formats` are those of its `formats` that have key ranges, `special_values` those of its engine's values that
     a manifest may convert. With an `engine` the source runs inside this process: opening it takes the engine's lock,
     and a sink of the same path shares what is opened.
@@ -111,7 +112,11 @@ class Finaliser:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTraits:
     """`identifier_limit_bytes` bounds staging names; `memory_limit_bytes` is set on every session and shown by plan,
-    None for an engine that runs elsewhere."""
+    None for an engine that runs elsewhere.
+
+    With `formats` it writes files of `options.files`. `physical_design` says whether a target that dpone creates takes
+    a sorting key, a partition key and storage options.
+    """
 
     load_path: LoadPath
     finalisers: tuple[Finaliser, ...]
@@ -121,9 +126,24 @@ class SinkTraits:
     default_schema: str
     statements: bool = True
     key_ranges: bool = False
+    formats: tuple[str, ...] = ()
+    physical_design: bool = False
 
     def finaliser_for(self, strategy: StrategyMode) -> Finaliser | None:
         return next((finaliser for finaliser in self.finalisers if finaliser.strategy is strategy), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedTraits:
+    """An engine inside this process, or plain files: what its URIs name is a path, and never holds a credential.
+
+    `uri_schemes` are those of the connector that open it so. It needs `libraries` beyond those of the connector, and
+    an `extra` of its own if that brings them.
+    """
+
+    uri_schemes: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+    extra: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,5 +156,11 @@ class ConnectorDescriptor:
     extra: str
     uri_schemes: tuple[str, ...]
     libraries: tuple[str, ...]
+    embedded: EmbeddedTraits | None = None
     source: SourceTraits | None = None
     sink: SinkTraits | None = None
+
+    @property
+    def is_always_embedded(self) -> bool:
+        """Whether no connection of this connector names a server."""
+        return self.embedded is not None and set(self.embedded.uri_schemes) == set(self.uri_schemes)

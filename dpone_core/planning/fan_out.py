@@ -5,7 +5,6 @@ Asked of a manifest that wants a mapped Airflow task per range, and of whoever w
 
 from __future__ import annotations
 
-from dpone_core.model.connection import EMBEDDED_SCHEMES
 from dpone_core.model.connector import ConnectorDescriptor
 from dpone_core.model.load_config import CheckpointsType, LoadConfig
 from dpone_core.model.vocabulary import AirflowExecution, HookPhase
@@ -25,7 +24,7 @@ def refuse_fan_out(config: LoadConfig, sink: ConnectorDescriptor) -> None:
             path=(*_PARTITIONING, "checkpoints"),
             fix="write sink, or airflow: inline",
         )
-    if EMBEDDED_SCHEMES.issuperset(sink.uri_schemes):
+    if sink.is_always_embedded:
         raise RouteRefusedError(
             f"sink '{sink.type}' belongs to one process at a time",
             path=(*_PARTITIONING, "airflow"),

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ETLConfigurationError, ExitClass
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
@@ -29,7 +30,6 @@ from dpone_core.ports.runtime import Runtime
 from dpone_core.use_cases.planned import PlannedProcess
 from dpone_core.use_cases.preparation import PreparedProcess
 from dpone_core.use_cases.run import fresh_identity, session_opener
-from dpone_core.wiring.connectors import descriptor_of
 
 PLAN_KIND: Final = "dpone.transfer_plan.v1"
 PARTITION_KIND: Final = "dpone.transfer_partition.v1"
@@ -164,7 +164,7 @@ def require_fan_out(planned: PlannedProcess, separate_hooks: str) -> None:
 
 def require_shared_sink(prepared: PreparedProcess) -> None:
     """Raises ETLConfigurationError for a sink that runs inside one process."""
-    if prepared.sink.is_embedded:
+    if is_embedded(prepared.sink):
         raise ETLConfigurationError(
             f"connection '{prepared.sink.ref}' is an engine inside one process; ranges are staged by several",
             code="DPONE_ROUTE_REFUSED",

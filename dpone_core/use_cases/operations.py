@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dpone_core.declared.registry import is_embedded
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import AuditTrail, utc_text
 from dpone_core.invocation import RunInvocation
@@ -74,7 +75,7 @@ class Operation:
             leases = LeaseStore(
                 control=sink.control,
                 schema=self.config.sink.governance.state_schema,
-                exclusive_process=connection.is_embedded,
+                exclusive_process=is_embedded(connection),
             )
             lease = leases.acquire(self.config, identity, self.runtime.clock.utc_now())
             try:

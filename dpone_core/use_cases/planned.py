@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpone_core.acceptance.recorder import unavailable_sides
+from dpone_core.declared.registry import descriptor_of
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import GateType, Side
@@ -14,7 +15,6 @@ from dpone_core.planning.planner import plan_load
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.ports.hooks import HookProvider
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
-from dpone_core.wiring.connectors import descriptor_of
 from dpone_core.wiring.hook_providers import third_party_providers
 
 

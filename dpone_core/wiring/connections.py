@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dpone_core.declared.registry import is_embedded
 from dpone_core.evidence.redaction import Redactor, secrets_in_uri
 from dpone_core.manifest.connections import MANIFEST_ORIGIN, PROJECT_FILE, resolve_connection
 from dpone_core.model.connection import Connection
@@ -49,6 +50,6 @@ class ConnectionResolver:
 def anchored(connection: Connection, base: Path) -> Connection:
     """An embedded URI with an absolute path; any other connection as it is."""
     path = connection.uri.partition("://")[2].removeprefix("/")
-    if not connection.is_embedded or not path or path.startswith("/"):
+    if not is_embedded(connection) or not path or path.startswith("/"):
         return connection
     return replace(connection, uri=f"{connection.scheme}:///{base.resolve() / path}")

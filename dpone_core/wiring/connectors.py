@@ -1,6 +1,6 @@
-"""The one place that names concrete connectors: type -> descriptor, and the functions that open sessions.
+"""Opens sessions of connectors: imports `connectors/<type>/open.py`, here alone, when a session is opened.
 
-Descriptors import `model` only, so planning never loads a vendor library; opening does, inside the function.
+So planning never loads a vendor library. What a connector can do stands in `declared`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
+from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.connection import Connection
-from dpone_core.model.connector import ConnectorDescriptor, ConnectorType, EngineScope
+from dpone_core.model.connector import ConnectorType, EngineScope
 from dpone_core.ports.session import SinkPorts, SourcePorts
-
-CONNECTORS: Final = (
-    ConnectorType.SQLITE,
-    ConnectorType.POSTGRES,
-    ConnectorType.MYSQL,
-    ConnectorType.MSSQL,
-    ConnectorType.FILES,
-    ConnectorType.CLICKHOUSE,
-    ConnectorType.DUCKDB,
-)
 
 
 class ExtraMissingError(ETLConfigurationError):
@@ -70,18 +61,6 @@ class SinkLock:
     target: str | None = None
 
 
-def descriptor_of(connector: ConnectorType) -> ConnectorDescriptor:
-    """Raises ETLConfigurationError for a type that has no connector."""
-    if connector not in CONNECTORS:
-        raise ETLConfigurationError(
-            f"connector '{connector}' is not available yet",
-            code="DPONE_NOT_AVAILABLE_YET",
-            fix=f"use one of: {', '.join(CONNECTORS)}",
-        )
-    module = importlib.import_module(f"dpone_core.declared.{connector.value}")
-    return cast(ConnectorDescriptor, module.DESCRIPTOR)
-
-
 @contextmanager
 def open_source(
     connector: ConnectorType, connection: Connection | None, lock: SinkLock | None = None
@@ -122,7 +101,7 @@ def reader_opener(
 def engine_of(connector: ConnectorType, connection: Connection | None) -> EngineScope | None:
     """The scope of the embedded engine this connection opens; None for a server or plain files."""
     traits = descriptor_of(connector).source
-    return traits.engine if traits is not None and connection is not None and connection.is_embedded else None
+    return traits.engine if traits is not None and connection is not None and is_embedded(connection) else None
 
 
 def is_one_engine(source: tuple[ConnectorType, Connection], sink: tuple[ConnectorType, Connection]) -> bool:
@@ -134,7 +113,7 @@ def require_one_engine(source: tuple[ConnectorType, Connection], sink: tuple[Con
     """Raises ETLConfigurationError for two databases of an engine that opens one directory per process."""
     if source[0] is not sink[0] or EngineScope.PROCESS not in (engine_of(*source), engine_of(*sink)):
         return
-    if source[1].is_embedded and sink[1].is_embedded and not _same_path(source[1], sink[1]):
+    if is_embedded(source[1]) and is_embedded(sink[1]) and not _same_path(source[1], sink[1]):
         raise ETLConfigurationError(
             f"connections '{source[1].ref}' and '{sink[1].ref}' are two embedded {source[0]} directories, and a process"
             " can open one only",
@@ -166,7 +145,7 @@ def require_uri(connector: ConnectorType, connection: Connection) -> None:
             code="connection_uri_invalid",
             fix="correct where it is set",
         )
-    if connection.is_embedded and not connection.uri.partition("://")[2].startswith("/"):
+    if is_embedded(connection) and not connection.uri.partition("://")[2].startswith("/"):
         raise ETLConfigurationError(
             f"connection '{connection.ref}' needs three slashes before a relative path and four before an absolute one",
             code="connection_uri_invalid",
@@ -177,9 +156,9 @@ def require_uri(connector: ConnectorType, connection: Connection) -> None:
 def require_extra(connector: ConnectorType, connection: Connection | None) -> None:
     """Raises ExtraMissingError when a library this connection needs is not importable; imports nothing heavy."""
     descriptor = descriptor_of(connector)
-    needed, extra = descriptor.libraries, descriptor.extra
-    if connection is not None and connection.scheme == "chdb":
-        needed, extra = (*needed, "chdb"), "embedded"
+    needed, extra, embedded = descriptor.libraries, descriptor.extra, descriptor.embedded
+    if embedded is not None and connection is not None and connection.scheme in embedded.uri_schemes:
+        needed, extra = (*needed, *embedded.libraries), embedded.extra or extra
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise ExtraMissingError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.audit import AuditTrail
 from dpone_core.loading.context import LoadSessions
@@ -23,7 +24,7 @@ from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
-from dpone_core.wiring.connectors import SinkLock, descriptor_of, open_sink, open_source_and_sink, reader_opener
+from dpone_core.wiring.connectors import SinkLock, open_sink, open_source_and_sink, reader_opener
 from dpone_core.wiring.runtime import SystemClock
 
 
@@ -56,12 +57,12 @@ class SessionOpener:
                 audit=AuditTrail(control=control, schema=schema) if control and self.plan.audit_schema else None,
                 cursor=CursorStore(control=control, schema=schema) if control and keeps_cursor else None,
                 intents=IntentStore(control=control, schema=schema) if control and keeps_cursor else None,
-                lease=LeaseStore(control=control, schema=schema, exclusive_process=self.sink.is_embedded)
+                lease=LeaseStore(control=control, schema=schema, exclusive_process=is_embedded(self.sink))
                 if control
                 else None,
                 open_reader=reader_opener(self.config.source.type, self.source, source),
                 checkpoints=checkpoint_store(self.config, sink, self.checkpoint_root),
-                open_lease=None if self.sink.is_embedded or control is None else partial(self._open_lease, lock),
+                open_lease=None if is_embedded(self.sink) or control is None else partial(self._open_lease, lock),
             )
 
     @contextmanager

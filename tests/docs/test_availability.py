@@ -11,10 +11,10 @@ import pytest
 
 from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.sink import SinkType
+from dpone_core.declared.registry import descriptor_of
 from dpone_core.manifest import availability
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
-from dpone_core.wiring.connectors import descriptor_of
 from tests.docs.test_pages import ROOT
 
 _WORD = re.compile(r"`([^`]+)`")
