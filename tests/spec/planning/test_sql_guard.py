@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpone_core.declared.registry import descriptor_of
+from dpone_core.declared.registry import DECLARED, descriptor_of
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, StrategyConfig, TableName
@@ -38,7 +38,7 @@ CORPUS = [
 
 def test_the_corpus_is_broad() -> None:
     assert len(CORPUS) >= 250 and len({(connector, sql) for connector, sql, _ in CORPUS}) == len(CORPUS)
-    engines = {"mssql", "clickhouse", "postgres", "mysql", "sqlite", "duckdb"}
+    engines = {name.value for name, declared in DECLARED.items() if declared.sql is not None}
     assert {effect: set(connectors) for effect, connectors in VERDICTS.items()} == dict.fromkeys(SqlEffect, engines)
 
 

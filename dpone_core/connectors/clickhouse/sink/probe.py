@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from dpone_core.connectors._sql.sink_probe import SinkProbeDialect, SqlSinkProbe
-from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.connectors.clickhouse.catalog import schema_of
 from dpone_core.connectors.clickhouse.ddl import qualified
 from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.source.probe import distincts, nulls
 
 
 class ClickHouseMetricProbe(SqlSinkProbe):
@@ -24,11 +24,3 @@ class ClickHouseMetricProbe(SqlSinkProbe):
                 distincts=distincts,
             )
         )
-
-
-def nulls(name: str) -> str:
-    return f"countIf(isNull({quote_backtick(name)}))"
-
-
-def distincts(name: str) -> str:
-    return f"uniqExact({quote_backtick(name)})"

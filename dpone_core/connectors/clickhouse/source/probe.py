@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from dpone_core.connectors._sql.extract import count_expressions, counted
 from dpone_core.connectors._sql.sink_probe import LARGE_TABLE_ROWS
-from dpone_core.connectors.clickhouse.sink.probe import distincts, nulls
+from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
 
@@ -43,3 +43,11 @@ class ClickHouseSourceProbe:
         for group in groups if rest else []:
             row += self._source.rows(f"SELECT {', '.join(group)} {chosen.text}", chosen.parameters)[0]
         return counted(request, row)
+
+
+def nulls(name: str) -> str:
+    return f"countIf(isNull({quote_backtick(name)}))"
+
+
+def distincts(name: str) -> str:
+    return f"uniqExact({quote_backtick(name)})"
