@@ -51,14 +51,15 @@ FileColumns = Annotated[tuple[FileColumnSection, ...], Field(min_length=1)]
 FILE_FIELDS: Final = ("path", "format", "columns", "not_null", "csv", "ndjson")
 """Fields of `source.options` that belong to source type files alone."""
 
-_ALLOWED: Final = {"parquet": (), "csv": ("columns", "csv"), "ndjson": ("columns", "ndjson")}
+FORMAT_FIELDS: Final = {"parquet": (), "csv": ("columns", "csv"), "ndjson": ("columns", "ndjson")}
+"""File format -> what a manifest may declare of it."""
 _DESCRIBES: Final = ("columns", "csv", "ndjson")
 
 
 def format_rules() -> list[JsonValue]:
     """JSON Schema of the same rules: what each format may declare, and where columns are required."""
     rules: list[JsonValue] = []
-    for name, allowed in _ALLOWED.items():
+    for name, allowed in FORMAT_FIELDS.items():
         refused: dict[str, JsonValue] = {field: False for field in _DESCRIBES if field not in allowed}
         then: dict[str, JsonValue] = {"properties": refused}
         if name == "ndjson":
@@ -79,7 +80,7 @@ def file_findings(
 ) -> Iterator[Finding]:
     """Broken rules of `source.options` at path `options`, for source type files."""
     for name, given in (("columns", columns), ("csv", csv), ("ndjson", ndjson)):
-        if given is not None and file_format is not None and name not in _ALLOWED[file_format]:
+        if given is not None and file_format is not None and name not in FORMAT_FIELDS[file_format]:
             fix = "Parquet files describe themselves; remove it" if file_format == "parquet" else "remove it"
             yield _finding(CONFLICT, f"'{name}' has no effect on format {file_format}", fix, *options, name)
     if columns is None and (file_format == "ndjson" or (csv is not None and not csv.header)):

@@ -10,6 +10,7 @@ from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 
+# The names of connectors, as manifests and records hold them; each has a declaration in `declared`.
 class ConnectorType(StrEnum):
     MSSQL = "mssql"
     POSTGRES = "postgres"

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import pytest
 
-from dpone_core.authoring.file_columns import _ALLOWED
+from dpone_core.authoring.file_columns import FORMAT_FIELDS
 from dpone_core.authoring.process import EmbeddedUri
 from dpone_core.authoring.sink import FilesSection, SinkType
 from dpone_core.authoring.source import SourceOptionsSection
@@ -171,10 +171,10 @@ def test_a_manifest_takes_the_declared_types_and_schemes() -> None:
 
 
 def test_file_formats_of_a_manifest_are_those_of_the_declarations() -> None:
-    read = {name for connector in FILE_SOURCES for name in DECLARED[connector].source.formats}  # type: ignore[union-attr]
-    written = {name for connector in FILE_SINKS for name in DECLARED[connector].sink.formats}  # type: ignore[union-attr]
+    read = {name for connector in FILE_SOURCES for name in DECLARED[connector].source.formats}
+    written = {name for connector in FILE_SINKS for name in DECLARED[connector].sink.formats}
     (authored, _) = get_args(SourceOptionsSection.model_fields["format"].annotation)
-    assert read == set(_ALLOWED) == set(get_args(authored))
+    assert read == set(FORMAT_FIELDS) == set(get_args(authored))
     assert written == set(get_args(FilesSection.model_fields["format"].annotation))
 
 
@@ -182,6 +182,13 @@ def test_the_readme_names_the_sources_with_special_values() -> None:
     converting = {name for name, declared in DECLARED.items() if declared.source and declared.source.special_values}
     shown = set(re.findall(r"`(\w+)`", readme_line("| special values |")))
     assert shown == converting
+
+
+def test_the_readme_names_the_sinks_that_several_processes_stage_in() -> None:
+    shared = {connector for connector in SINK_TYPES if not DECLARED[connector].is_always_embedded}
+    assert all(DECLARED[connector].sink.key_ranges for connector in SINK_TYPES)
+    shown = readme_line("| native transfer |").partition("airflow: mapped")[2]
+    assert set(re.findall(r"`(\w+)`", shown)) == shared
 
 
 def test_the_route_matrix_has_every_source_and_every_sink_that_a_server_answers_for() -> None:
