@@ -49,6 +49,11 @@ def test_the_pinned_verdicts_hold(connector: str, sql: str, effect: SqlEffect) -
     assert verdict.reason
 
 
+def test_a_connector_that_declares_no_sql_has_no_read_only_text() -> None:
+    verdict = classify("SELECT 1", ConnectorType.FILES)
+    assert verdict.effect is SqlEffect.MUTATING and verdict.reason == "files executes no SQL"
+
+
 def test_every_statement_is_named() -> None:
     assert classify("SELECT 1; DELETE FROM t", ConnectorType.SQLITE).statements == ("Select", "Delete")
 
