@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dpone_core.api_transfers import TransferOptions, load_partition, plan_transfer
 from dpone_core.errors import DponeError, ETLConfigurationError
-from dpone_core.evidence.outcome import RunFacts, RunReport, RunSetReport, refused
+from dpone_core.evidence.outcome import RunFacts, RunReport, RunSetReport, build_refusal_report
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation
 from dpone_core.loading.hooks import hook_json
@@ -174,7 +174,9 @@ def execute_run(
             max_attempts=options.retry.retry_attempts + 1,
             retry_backoff_seconds=options.retry.backoff_seconds,
         )
-        return RunExecution(report=refused(facts, error), outcomes=(), invocation=invocation, refusal=error)
+        return RunExecution(
+            report=build_refusal_report(facts, error), outcomes=(), invocation=invocation, refusal=error
+        )
     runtime = call.runtime()
     outcomes: list[RunOutcome] = []
     for process in prepared:

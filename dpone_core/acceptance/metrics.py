@@ -1,6 +1,6 @@
-"""A probe's answer -> canonical snapshot. The answer is untrusted: only requested, plausible counts survive.
+"""Checks the answer of a metric probe and builds the snapshot from it. Only requested, possible counts are taken over.
 
-Whatever else a probe says (kind, dataset, columns, extra keys, warning text) never enters evidence.
+Anything else a probe returns (kind, dataset, columns, extra keys, warning text) never enters evidence.
 Source: S0 "canonical evidence and native terminal ordering", rules 5 and 6.
 """
 
@@ -16,23 +16,23 @@ SNAPSHOT_INVALID: Final = "acceptance_metric_snapshot_invalid"
 
 
 class MetricAnswerError(ValueError):
-    """The answer is incomplete, malformed, impossible or carries a warning of its own."""
+    """The answer of a probe is incomplete, malformed or impossible, or contains a warning."""
 
 
 def canonical_snapshot(
     request: MetricRequest, answer: object, *, dataset: str, warnings: tuple[str, ...] = ()
 ) -> AcceptanceMetricSnapshot:
-    """Rebuilds the snapshot from the request; raises MetricAnswerError unless every requested count is there."""
+    """The snapshot of the requested counts. Raises MetricAnswerError unless the answer has every one of them."""
     if not isinstance(answer, Mapping):
-        raise MetricAnswerError("the answer is not a mapping")
+        raise MetricAnswerError("the probe must answer with a mapping")
     stated = answer.get("warnings")
     if stated is not None and not (isinstance(stated, (list, tuple)) and len(stated) == 0):
-        raise MetricAnswerError("the probe warns about its own answer")
+        raise MetricAnswerError("the probe answered with a warning, so its counts are not used")
     rows = _count(answer.get("row_count")) if request.row_count else None
     nulls = _counts(answer.get("null_counts"), request.null_counts)
     distincts = _counts(answer.get("distinct_counts"), request.distinct_counts)
     if rows is not None and any(count > rows for count in nulls.values()):
-        raise MetricAnswerError("more NULLs than rows")
+        raise MetricAnswerError("the probe counted more NULL values in a column than rows")
     measured = (*request.null_counts, *request.distinct_counts)
     return AcceptanceMetricSnapshot(
         side=request.side,
@@ -49,12 +49,12 @@ def _counts(answered: object, requested: tuple[str, ...]) -> dict[str, int]:
     if not requested:
         return {}
     if not isinstance(answered, Mapping):
-        raise MetricAnswerError("requested column counts are missing")
+        raise MetricAnswerError("the probe answered without the requested column counts")
     return {column: _count(answered.get(column)) for column in requested}
 
 
 def _count(value: object) -> int:
     count = count_or_none(value)
     if count is None:
-        raise MetricAnswerError("a requested count is missing or not a non-negative integer")
+        raise MetricAnswerError("the probe must answer with a non-negative integer for every requested count")
     return count

@@ -1,6 +1,6 @@
-"""The acceptance policy of a load, normalised once from the authored mapping.
+"""The acceptance policy of a load, built once from the `quality.acceptance` mapping of its manifest.
 
-The authoring rules themselves stand in `authoring.acceptance` and nowhere else. Sources: S0 "Python API",
+The rules of that mapping are in `authoring.acceptance`, not here. Sources: S0 "Python API",
 "Manifest/schema"; Facts 5 "acceptance" and `policy_snapshot_id`.
 """
 
@@ -22,7 +22,7 @@ ColumnSelection = ColumnSelector | tuple[str, ...]
 
 
 class AcceptanceMetricConfigurationError(ETLConfigurationError, ValueError):
-    """The authored policy is malformed; `field_path` is its public path, `quality.acceptance.mode` for example."""
+    """The acceptance policy in the manifest is malformed. `field_path` names the field: `quality.acceptance.mode`."""
 
     code = ACCEPTANCE_INVALID
 
@@ -34,7 +34,10 @@ class AcceptanceMetricConfigurationError(ETLConfigurationError, ValueError):
 
 
 class AcceptanceMetricError(ETLExecutionError):
-    """A required metric cannot be had. `code` names side and cause, `boundary` says which side of the commit it is."""
+    """A required metric could not be measured.
+
+    `code` names side and cause; `boundary` is before or after the commit.
+    """
 
     code: str = "acceptance_metric_failed"
     summary: ClassVar[str] = "a required acceptance metric is not available"
@@ -45,7 +48,7 @@ class AcceptanceMetricError(ETLExecutionError):
         self.boundary = boundary
 
     def as_evidence(self) -> dict[str, str]:
-        """Details of a `load_governance_failed` step."""
+        """The details of the step `load_governance_failed`."""
         return {
             "failure_boundary": self.boundary.value,
             "acceptance_side": self.side.value,
@@ -55,7 +58,10 @@ class AcceptanceMetricError(ETLExecutionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceMetricPolicy:
-    """Requested sides and metrics. A selection is OFF, a selector word, or exact column names in authored order."""
+    """The requested sides and metrics.
+
+    A column selection is OFF, a selector word, or column names in manifest order.
+    """
 
     enabled: bool
     mode: AcceptanceMode
@@ -68,9 +74,9 @@ class AcceptanceMetricPolicy:
 
     @classmethod
     def from_load_config(cls, config: LoadConfig) -> AcceptanceMetricPolicy:
-        """Normalises `config.quality["acceptance"]`; absent means disabled.
+        """The policy of `config.quality["acceptance"]`; disabled when there is none.
 
-        Raises AcceptanceMetricConfigurationError for the first problem, whoever wrote the mapping.
+        Raises AcceptanceMetricConfigurationError for the first problem.
         """
         if not isinstance(config.quality, Mapping):
             raise AcceptanceMetricConfigurationError(Problem(code=WRONG_TYPE, message="quality is not a mapping"))
@@ -90,8 +96,8 @@ class AcceptanceMetricPolicy:
             capture_staged=section.capture.staged,
             capture_target=section.capture.target,
             row_count=section.checks.row_count,
-            null_counts=_normalised(section.checks.null_counts),
-            distinct_counts=_normalised(section.checks.distinct_counts),
+            null_counts=_normalise(section.checks.null_counts),
+            distinct_counts=_normalise(section.checks.distinct_counts),
         )
 
     @classmethod
@@ -100,12 +106,12 @@ class AcceptanceMetricPolicy:
 
     @property
     def is_required(self) -> bool:
-        """True when a missing metric must fail the run; never for a disabled policy."""
+        """Whether a missing metric fails the run; False for a disabled policy."""
         return self.enabled and self.mode is AcceptanceMode.REQUIRED
 
     @property
     def requested_sides(self) -> tuple[Side, ...]:
-        """In the order source, staged, target; empty when disabled."""
+        """The sides to measure, in the order source, staged, target; empty when disabled."""
         if not self.enabled:
             return ()
         captured = (
@@ -116,7 +122,7 @@ class AcceptanceMetricPolicy:
         return tuple(side for side, requested in captured if requested)
 
     def canonical(self) -> dict[str, object]:
-        """The acceptance part of the `policy_snapshot_id` payload."""
+        """The acceptance part of what `policy_snapshot_id` is computed from."""
         return {
             "enabled": self.enabled,
             "mode": self.mode.value,
@@ -129,7 +135,7 @@ class AcceptanceMetricPolicy:
         }
 
 
-def _normalised(selection: bool | ColumnSelector | tuple[str, ...]) -> ColumnSelection:
+def _normalise(selection: bool | ColumnSelector | tuple[str, ...]) -> ColumnSelection:
     if isinstance(selection, bool):
         return ColumnSelector.ALL_COLUMNS if selection else ColumnSelector.OFF
     return ColumnSelector.OFF if selection == ColumnSelector.NONE else selection

@@ -1,7 +1,8 @@
-"""Checks requested sides, asks probes and publishes one snapshot per requested side.
+"""Measures the requested sides of a load with metric probes and records one snapshot for each.
 
-It knows no coordinator and no staged handle: a coordinator hands it the datasets that physically exist and calls
-`capture` where its own lifecycle says so. Sources: S0 "Python API", "Shared validation"; S1 "Acceptance lifecycle".
+The coordinator passes the datasets that exist to `validate` and calls `capture` at the right moment of its own order
+of steps; this module knows no coordinator and no staged handle. Sources: S0 "Python API", "Shared validation"; S1
+"Acceptance lifecycle".
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _UNAVAILABLE: Final = {
 
 
 class AcceptanceSequenceError(ETLExecutionError):
-    """A coordinator used the recorder out of order: a side was captured twice, unvalidated, or not at all."""
+    """A coordinator called the recorder out of order: a side was captured twice, before `validate`, or not at all."""
 
     code = "DPONE_ACCEPTANCE_SEQUENCE_INVALID"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnavailableSide:
-    """A requested side that cannot be measured, with its stable code."""
+    """A requested side that cannot be measured, and the stable code of the reason."""
 
     side: Side
     code: str
@@ -45,9 +46,9 @@ class UnavailableSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideDataset:
-    """A dataset that physically exists. `dataset` is its name in evidence (a query by its hash, never SQL).
+    """An existing dataset to measure. `dataset` is its name in evidence; a query is named by its hash, never by SQL.
 
-    `schema` is this side's own payload schema; `extract` describes a source, `table` a staged or target dataset.
+    `schema` is the payload schema of this side. `extract` is set for the source, `table` for staging and target.
     """
 
     side: Side
@@ -59,7 +60,7 @@ class SideDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideProbes:
-    """One optional probe per session: the sink's serves both staged and target."""
+    """The probe of each session, None for none. That of the sink measures both the staged and the target side."""
 
     source: MetricProbe | None
     sink: MetricProbe | None
@@ -69,19 +70,19 @@ class SideProbes:
 
 
 class AcceptanceEvidence(Protocol):
-    """Where snapshots become durable load-step evidence."""
+    """The port that stores snapshots as load steps."""
 
     def record_snapshot(self, snapshot: AcceptanceMetricSnapshot, boundary: Boundary) -> None:
-        """Called exactly once per requested side, in capture order; an error propagates to the coordinator."""
+        """Called once per requested side, in the order of capture. What it raises reaches the coordinator."""
         ...
 
 
 def unavailable_sides(
     policy: AcceptanceMetricPolicy, load_path: LoadPath, source_has_probe: bool, sink_has_probe: bool
 ) -> tuple[UnavailableSide, ...]:
-    """Requested sides that this load path or its connectors cannot measure; empty for a disabled policy.
+    """The requested sides that the load path or its connectors cannot measure; empty for a disabled policy. Pure.
 
-    Pure: check and plan call it with what descriptors declare, the recorder with the probes it was given.
+    `check` and `plan` pass what the connectors declare, the recorder passes the probes it has.
     """
     missing = []
     for side in policy.requested_sides:
@@ -92,7 +93,10 @@ def unavailable_sides(
 
 
 class AcceptanceMetricsRecorder:
-    """Owned by one load on one thread. Order: `validate` once before mutation, `capture` per side, `run_metrics`."""
+    """Measures the sides of one load, on one thread.
+
+    Call `validate` once before any mutation, then `capture` for each side, then `run_metrics`.
+    """
 
     def __init__(
         self,
@@ -111,13 +115,13 @@ class AcceptanceMetricsRecorder:
         self._is_validated = False
 
     def validate(self, datasets: Iterable[SideDataset]) -> None:
-        """Judges sides, probes and selectors before any target mutation.
+        """Checks that every requested side can be measured and resolves its columns, before any target mutation.
 
-        Required mode raises AcceptanceMetricError (side unavailable, unknown columns, ...); warn-only mode records a
-        warning snapshot for every unavailable requested side. A requested side without dataset counts as unavailable.
+        A requested side without dataset or probe is unavailable. In required mode it raises AcceptanceMetricError, as
+        do unknown columns; in warn-only mode a snapshot with a warning is recorded for it.
         """
         if self._is_validated:
-            raise AcceptanceSequenceError("acceptance was validated twice in one load")
+            raise AcceptanceSequenceError("`validate` of the acceptance recorder was called twice in one load")
         present = {dataset.side: dataset for dataset in datasets}
         known = unavailable_sides(
             self._policy, self._load_path, self._probes.source is not None, self._probes.sink is not None
@@ -151,21 +155,28 @@ class AcceptanceMetricsRecorder:
         if side not in self._policy.requested_sides:
             return None
         if not self._is_validated:
-            raise AcceptanceSequenceError("acceptance was captured before it was validated")
+            raise AcceptanceSequenceError("`capture` of the acceptance recorder was called before `validate`")
         if side not in self._validated:
             return self._snapshots[side]
         if side in self._snapshots:
-            raise AcceptanceSequenceError(f"side {side.value} was captured twice")
+            raise AcceptanceSequenceError(
+                f"`capture` of the acceptance recorder was called twice for side {side.value}"
+            )
         dataset, selected = self._validated[side]
-        return self._publish(self._measured(dataset, selected), self._capture_boundary(side))
+        return self._publish(self._measure(dataset, selected), self._capture_boundary(side))
 
     def run_metrics(self, load_result_rows: int | None) -> AcceptanceRunMetrics | None:
-        """The merged snapshots, None for a disabled policy; raises when a requested side has no snapshot."""
+        """All snapshots of the load, None for a disabled policy.
+
+        Raises AcceptanceSequenceError for a side without one.
+        """
         if not self._policy.enabled:
             return None
         missing = [side.value for side in self._policy.requested_sides if side not in self._snapshots]
         if missing:
-            raise AcceptanceSequenceError(f"requested sides without snapshot: {', '.join(missing)}")
+            raise AcceptanceSequenceError(
+                f"`capture` of the acceptance recorder was not called for: {', '.join(missing)}"
+            )
         return AcceptanceRunMetrics(
             mode=self._policy.mode,
             snapshots=tuple(self._snapshots[side] for side in self._policy.requested_sides),
@@ -181,7 +192,7 @@ class AcceptanceMetricsRecorder:
             return Boundary.RESUME_VALIDATION
         return Boundary.POST_COMMIT if side is Side.TARGET else Boundary.PRE_COMMIT
 
-    def _measured(self, dataset: SideDataset, selected: SelectedColumns) -> AcceptanceMetricSnapshot:
+    def _measure(self, dataset: SideDataset, selected: SelectedColumns) -> AcceptanceMetricSnapshot:
         request = MetricRequest(
             side=dataset.side,
             extract=dataset.extract,
@@ -191,17 +202,17 @@ class AcceptanceMetricsRecorder:
             distinct_counts=selected.distinct_counts,
         )
         if NOTHING_SELECTED in selected.warnings:
-            return _warning(dataset, selected.warnings)
+            return _warning_snapshot(dataset, selected.warnings)
         try:
-            answer = _copied(self._probe(dataset.side).collect(request))
-        except Exception as error:  # noqa: BLE001 - a probe is untrusted code; its error becomes a stable code
-            return self._rejected(dataset, selected, PROBE_FAILED, error)
+            answer = _copy_answer(self._probe(dataset.side).collect(request))
+        except Exception as error:  # noqa: BLE001 - a probe is foreign code; its error becomes a stable code
+            return self._reject(dataset, selected, PROBE_FAILED, error)
         try:
             return canonical_snapshot(request, answer, dataset=dataset.dataset, warnings=selected.warnings)
         except MetricAnswerError as error:
-            return self._rejected(dataset, selected, SNAPSHOT_INVALID, error)
+            return self._reject(dataset, selected, SNAPSHOT_INVALID, error)
 
-    def _rejected(
+    def _reject(
         self, dataset: SideDataset, selected: SelectedColumns, code: str, error: Exception
     ) -> AcceptanceMetricSnapshot:
         if self._policy.is_required:
@@ -210,12 +221,12 @@ class AcceptanceMetricsRecorder:
                 side=dataset.side,
                 boundary=self._capture_boundary(dataset.side),
             ) from error
-        return _warning(dataset, (*selected.warnings, code))
+        return _warning_snapshot(dataset, (*selected.warnings, code))
 
     def _probe(self, side: Side) -> MetricProbe:
         probe = self._probes.of(side)
         if probe is None:
-            raise AcceptanceSequenceError(f"side {side.value} has no probe")
+            raise AcceptanceSequenceError(f"side {side.value} was to be measured, but has no probe")
         return probe
 
     def _publish(self, snapshot: AcceptanceMetricSnapshot, boundary: Boundary) -> AcceptanceMetricSnapshot:
@@ -224,12 +235,14 @@ class AcceptanceMetricsRecorder:
         return snapshot
 
 
-def _warning(dataset: SideDataset, warnings: tuple[str, ...]) -> AcceptanceMetricSnapshot:
+def _warning_snapshot(dataset: SideDataset, warnings: tuple[str, ...]) -> AcceptanceMetricSnapshot:
     return AcceptanceMetricSnapshot(side=dataset.side, dataset=dataset.dataset, warnings=warnings)
 
 
-def _copied(answer: object) -> object:
-    """A plain two-level copy, so that a mapping with code behind it runs that code here and not in our judgment."""
+def _copy_answer(answer: object) -> object:
+    """Copies two levels into plain dicts, so that the code of an unusual mapping runs here, where its errors are
+    caught.
+    """
     if not isinstance(answer, Mapping):
         return answer
     return {key: dict(value) if isinstance(value, Mapping) else value for key, value in answer.items()}

@@ -1,8 +1,8 @@
-"""Column selectors of a policy against the schema of one physical side; no side borrows another side's schema.
+"""Resolves the column selectors of an acceptance policy over the schema of one side.
 
-`all_columns` is literal; every other word leaves the framework's `__dpone__*` columns out. A column whose type cannot
-be counted is left out with a warning, except where it was asked for strictly: by `strict` or by name.
-Sources: S0 "Rules", "Edge cases"; design section 7.
+`all_columns` means every column; any other word leaves out the technical columns `__dpone__*`. A column whose type
+cannot be counted is left out with a warning, unless it was requested strictly: with `strict` or by name. Sources: S0
+"Rules", "Edge cases"; design section 7.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING_SELECTED: Final = "acceptance_metric_nothing_selected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedColumns:
-    """Exact names to count on one side, in schema order, and the warnings that come with the choice."""
+    """The columns to count on one side, in schema order, and the warnings about columns that are left out."""
 
     null_counts: tuple[str, ...]
     distinct_counts: tuple[str, ...]
@@ -40,7 +40,7 @@ class _Selection:
 def select_columns(
     policy: AcceptanceMetricPolicy, *, side: Side, schema: TableSchema, boundary: Boundary
 ) -> SelectedColumns:
-    """Resolves both column checks for one side.
+    """The columns of one side for NULL counts and for distinct counts.
 
     In required mode raises AcceptanceMetricError `<side>_acceptance_metric_unknown_columns`,
     `<side>_acceptance_metric_uncountable_columns` or, when the side would measure nothing at all,

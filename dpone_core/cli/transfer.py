@@ -8,7 +8,7 @@ from dpone_core.api import OperatorOptions, RunProcessPorts, operation_of
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import shown_lines
 from dpone_core.invocation import RunArguments
-from dpone_core.native_transfer.reconcile import Found
+from dpone_core.native_transfer.reconcile import Finding
 from dpone_core.use_cases import transfer as transfers
 from dpone_core.use_cases.operations import Operation
 
@@ -37,7 +37,7 @@ def _document(context: CommandContext, operation: Operation) -> dict[str, object
     return transfers.reconcile_transfer(
         operation,
         arguments.run_id,
-        Found(arguments.found),
+        Finding(arguments.found),
         arguments.reason,
         override_marker=arguments.override_marker,
     )

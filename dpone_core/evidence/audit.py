@@ -1,7 +1,8 @@
-"""Durable audit of loads and their steps in the sink: `__dpone__loads` and `__dpone__load_steps`.
+"""Writes the audit of loads and their steps into the sink's control tables `__dpone__loads` and
+`__dpone__load_steps`.
 
-Written once against `ports.control`. Columns and statuses: Facts 4.1 and 4.2. `error_message` holds a stable code,
-never an exception's text. A `started` row stands before any mutation; later rows of the same load supersede it.
+Columns and statuses: Facts 4.1 and 4.2. `error_message` holds a stable code, never the text of an exception. The row
+of a load is written with status `started` before any mutation and replaced as the load proceeds.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ VERSION_COLUMN: Final = "__dpone__loaded_at"
 
 
 class LoadStatus(StrEnum):
+    """The status of a load in its audit row."""
+
     STARTED = "started"
     STAGED = "staged"
     COMMITTED = "committed"
@@ -38,6 +41,8 @@ class LoadStatus(StrEnum):
 
 
 class StepOutcome(StrEnum):
+    """The status of one step of a load."""
+
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     WARNING = "warning"
@@ -46,6 +51,7 @@ class StepOutcome(StrEnum):
 
 
 def loads_table(schema: str) -> ControlTable:
+    """One row per load, in `schema`."""
     return ControlTable(
         schema=schema,
         name="__dpone__loads",
@@ -82,6 +88,7 @@ def loads_table(schema: str) -> ControlTable:
 
 
 def steps_table(schema: str) -> ControlTable:
+    """One row per step of a load, in `schema`."""
     return ControlTable(
         schema=schema,
         name="__dpone__load_steps",
@@ -103,7 +110,10 @@ def steps_table(schema: str) -> ControlTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStep:
-    """One step of one load. `details` holds counters, names and hashes only; `error_code` is a stable code."""
+    """One step of one load.
+
+    `details` holds counters, names and hashes only; `error_code` is the stable code of a failure.
+    """
 
     step_id: str
     phase: str
@@ -120,7 +130,7 @@ class LoadStep:
 
     @property
     def published_details(self) -> dict[str, object]:
-        """`details` plus throughput when a finished step reports a row or byte counter."""
+        """`details`, with throughput for a finished step that counts rows or bytes."""
         rates = step_throughput(self.details, self.duration_seconds) if self.status is not StepOutcome.RUNNING else None
         return {**self.details, "throughput": rates} if rates is not None else dict(self.details)
 
@@ -142,17 +152,18 @@ class LoadStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTrail:
-    """Writes both tables. `open()` must return before the first mutation of the load."""
+    """Writes the audit rows of loads and steps. Call `open` before the first mutation of a load."""
 
     control: ControlTables
     schema: str
 
     def open(self) -> None:
+        """Creates both tables where they do not exist."""
         self.control.ensure(loads_table(self.schema))
         self.control.ensure(steps_table(self.schema))
 
     def record_load(self, identity: LoadIdentity, status: LoadStatus, row: ControlRow, at: datetime) -> None:
-        """`row` repeats what is known of the load so far: each status supersedes the row before it."""
+        """Writes the row of a load in place of its earlier one. `row` has all columns known so far."""
         written: dict[str, ControlValue] = {
             **row,
             "run_id": identity.run_id,
@@ -163,6 +174,7 @@ class AuditTrail:
         self.control.upsert(loads_table(self.schema), (written,))
 
     def record_step(self, identity: LoadIdentity, step: LoadStep) -> None:
+        """Writes the row of a step, in place of its `running` row if there is one."""
         self.control.upsert(
             steps_table(self.schema),
             (
@@ -190,5 +202,5 @@ class AuditTrail:
 
 
 def utc_text(moment: datetime) -> str:
-    """ISO 8601 with `Z`, microseconds only when there are any."""
+    """A UTC moment in ISO 8601 with `Z`, with microseconds only when they are not zero."""
     return moment.isoformat().replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""report.html of one run: one file that loads nothing and runs nothing, made from the run's JSON alone.
+"""Renders report.html, the page about one run, from the JSON of the run alone.
 
-It needs no script, no network and no reader beside it; the policy in its head forbids all three. Its bytes depend on
-nothing but the JSON and the secrets to hide, so the report of an old run.json can be made again.
+The page is one file without scripts and external resources, which the content security policy in its head forbids. Its
+bytes depend only on the JSON and on the secrets to hide, so the page of an old run.json can be rendered again.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _TONES: Final = {
 
 
 def run_html(document: object, redactor: Redactor, *, evidence_sha256: str | None) -> str:
-    """`document` is run.json, or the report alone as `dpone run --format json` prints it; never raises for its shape.
+    """The HTML page for `document`: run.json, or the report alone as `dpone run --format json` prints it.
 
-    `evidence_sha256` is the digest of run.json's bytes, None for a report that was not published.
+    A document of any shape is accepted; what it lacks is shown as unknown. `evidence_sha256` is the digest of the
+    bytes of run.json, None for a report that was not published.
     """
     run = JsonView(document)
     report = run.at("report") or run
@@ -207,6 +208,6 @@ def _target_of(run: JsonView) -> str:
 
 
 def _readable(moment: str | None) -> str | None:
-    """`2026-11-29 18:47:59 UTC` of an ISO text as dpone writes it, anything else as it stands."""
+    """`2026-11-29 18:47:59 UTC` for an ISO text as dpone writes it; any other text unchanged."""
     found = _MOMENT.fullmatch(moment or "")
     return f"{found[1]} {found[2]} UTC" if found else moment

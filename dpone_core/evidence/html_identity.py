@@ -1,4 +1,4 @@
-"""Who the run of a report was, and how a reader proves that the page tells of this very record."""
+"""Renders two sections of report.html: the identity of the run, and how to check the page against run.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpone_core.evidence.json_view import JsonView
 
 
 def identity_section(markup: Markup, run: JsonView, report: JsonView) -> str:
-    """What is known of process, run, load, route and policy; what is not known is left out."""
+    """Process, run, load, route and policy of the run; facts the JSON does not have are left out."""
     route, target = run.at("plan", "route"), next(iter(run.items("plan", "targets")), JsonView(None))
     entries: list[tuple[str, str | None]] = [
         ("Process", report.text("process")),
@@ -19,9 +19,9 @@ def identity_section(markup: Markup, run: JsonView, report: JsonView) -> str:
         ("DAG run", run.text("invocation", "dag_run_id")),
         ("Try, map index", _try(run.at("invocation"))),
         ("Logical date", run.text("invocation", "logical_date")),
-        ("Interval", _joined(run.text("invocation", "interval_start"), run.text("invocation", "interval_end"))),
+        ("Interval", _join(run.text("invocation", "interval_start"), run.text("invocation", "interval_end"))),
         ("Repair authority", run.text("invocation", "repair_authority_ref")),
-        ("Route", _joined(route.text("source"), route.text("sink"))),
+        ("Route", _join(route.text("source"), route.text("sink"))),
         ("Dataset", route.text("dataset")),
         ("Load path", route.text("load_path")),
         ("Strategy", run.text("plan", "strategy", "mode")),
@@ -38,7 +38,7 @@ def identity_section(markup: Markup, run: JsonView, report: JsonView) -> str:
 
 
 def evidence_section(markup: Markup, details: JsonView, evidence_sha256: str | None) -> str:
-    """Warnings, the digest of run.json, and the command that compares it."""
+    """The warnings of the run, the digest of run.json, and the command that computes it."""
     parts = []
     warnings = details.texts("warnings")
     if warnings:
@@ -63,5 +63,5 @@ def _try(invocation: JsonView) -> str | None:
     return f"try {number}" if index is None else f"try {number}, map index {index}"
 
 
-def _joined(first: str | None, second: str | None) -> str | None:
+def _join(first: str | None, second: str | None) -> str | None:
     return f"{first} to {second}" if first and second else None

@@ -1,4 +1,4 @@
-"""Elements of report.html. Every text of a run enters through `Markup.text`: redacted, visible, escaped."""
+"""Builds the HTML elements of report.html. `Markup.text` redacts and escapes every text that comes from a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INVISIBLE: Final = re.compile(
 
 
 class Tone(StrEnum):
-    """How an element looks; its meaning always stands in words beside it."""
+    """The look of an element. Its meaning is always written beside it in words."""
 
     OK = "ok"
     BAD = "bad"
@@ -31,7 +31,10 @@ _GLYPHS: Final = {Tone.OK: "✓", Tone.BAD: "✕", Tone.WARN: "!", Tone.OPEN: "?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """`html` is markup that is safe already; `number` aligns right, `wide` holds a bar, `empty` hides on phones."""
+    """A table cell.
+
+    `html` must be safe markup; `number` aligns right, `wide` is for a bar, `empty` is hidden on phones.
+    """
 
     html: str
     number: bool = False
@@ -41,18 +44,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """Builds elements out of untrusted text."""
+    """Builds elements from untrusted text, which it redacts and escapes."""
 
     redactor: Redactor
 
     def text(self, value: object) -> str:
-        """Any value as escaped text; control, format and surrogate characters as `\\uXXXX`, None as `unknown`."""
+        """A value as redacted and escaped text. Invisible characters become `\\uXXXX`, None becomes `unknown`."""
         if value is None:
             return "unknown"
         if isinstance(value, int) and not isinstance(value, bool):
             return f"{value:,}"
-        shown = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", str(value))
-        return escape(self.redactor.text(shown), quote=True)
+        visible = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", str(value))
+        return escape(self.redactor.text(visible), quote=True)
 
     def code(self, value: object) -> str:
         return f"<code>{self.text(value)}</code>"
@@ -66,7 +69,10 @@ class Markup:
     def table(
         self, caption: str, header: Sequence[str], rows: Iterable[Sequence[Cell] | str], *, numbers: Iterable[int] = ()
     ) -> str:
-        """The first cell of a row is its header. A text among the rows is a line across the table."""
+        """A table. The first cell of a row is its header; a row given as text spans the table.
+
+        `numbers` align right.
+        """
         right = frozenset(numbers)
         columns = "".join(
             f'<th scope="col"{_class("n" if index in right else "")}>{self.text(name)}</th>'
@@ -84,7 +90,10 @@ class Markup:
         )
 
     def facts(self, entries: Iterable[tuple[str, str]], style: str) -> str:
-        """A list of terms; the descriptions are markup. `facts` sets them as tiles, `list` as rows."""
+        """A list of terms with their descriptions, which are safe markup.
+
+        Style `facts` shows tiles, `list` shows rows.
+        """
         wrap = ("<div>", "</div>") if style == "facts" else ("", "")
         body = "\n".join(f"{wrap[0]}<dt>{self.text(term)}</dt><dd>{html}</dd>{wrap[1]}" for term, html in entries)
         return f'<dl class="{style}">\n{body}\n</dl>'
@@ -107,7 +116,10 @@ class Markup:
 
 
 def bar(start: float, length: float, *, failed: bool) -> str:
-    """A span of a track, both as fractions of the whole; decoration beside its numbers."""
+    """A horizontal bar from `start` with `length`, both as fractions of the track.
+
+    Decoration: the numbers are beside it.
+    """
     width = min(max(length, 0.006), 1.0)
     left = min(max(start, 0.0), 1.0 - width)
     mark = ' class="miss"' if failed else ""
@@ -119,7 +131,7 @@ def bar(start: float, length: float, *, failed: bool) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`12 ms`, `3.40 s`, `2 min 05 s`, `1 h 02 min`; never more exact than it was measured."""
+    """A duration for readers: `12 ms`, `3.40 s`, `2 min 05 s`, `1 h 02 min`; None becomes `unknown`."""
     if seconds is None:
         return "unknown"
     if seconds < 1:

@@ -1,4 +1,4 @@
-"""The tables of report.html: gates, acceptance, hooks, timeline. Each is empty markup where a run has none."""
+"""Renders the tables of report.html: gates, converted values, acceptance, hooks and timeline."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _HASH_CHARACTERS: Final = 19
 
 
 def gates_section(markup: Markup, report: JsonView) -> str:
-    gates = _judgment(report.at("result"))
+    """One row per gate with what was observed and expected, or a sentence why there is none."""
+    gates = _find_gate_report(report.at("result"))
     if not gates:
         return "<p>The run ended before the gates were judged.</p>" if report.at("result", "failure_context") else ""
     results = gates.items("results")
@@ -50,8 +51,8 @@ def gates_section(markup: Markup, report: JsonView) -> str:
             Cell(html=f"{markup.text(gate.text('gate_id'))}<small>{markup.text(gate.text('type'))}</small>"),
             Cell(html=_status(markup, gate)),
             Cell(html=markup.text(gate.text("severity"))),
-            Cell(html=_observed(markup, gate)),
-            Cell(html=_expected(markup, gate)),
+            Cell(html=_observed_cell(markup, gate)),
+            Cell(html=_expected_cell(markup, gate)),
         )
         for gate in results
     ]
@@ -62,17 +63,17 @@ def gates_section(markup: Markup, report: JsonView) -> str:
     )
 
 
-def _judgment(result: JsonView) -> JsonView:
-    """The judgment where it stands: with a failure, with the rows, or in the step of a load that failed later."""
-    judged = (step for step in result.items("details", "load_steps") if step.text("step_id") == "quality_checked")
+def _find_gate_report(result: JsonView) -> JsonView:
+    """The gate report of a run: in the result of a failed gate, in its details, or in the `quality_checked` step."""
+    checked = (step for step in result.items("details", "load_steps") if step.text("step_id") == "quality_checked")
     return (
         result.at("quality_gates")
         or result.at("details", "reconciliation_metrics", "quality_gates")
-        or next(judged, JsonView(None)).at("details_json", "quality_gates")
+        or next(checked, JsonView(None)).at("details_json", "quality_gates")
     )
 
 
-def _observed(markup: Markup, gate: JsonView) -> str:
+def _observed_cell(markup: Markup, gate: JsonView) -> str:
     metrics = gate.at("metrics")
     match gate.text("type"):
         case GateType.ROW_COUNT_RECONCILIATION:
@@ -90,7 +91,7 @@ def _observed(markup: Markup, gate: JsonView) -> str:
             return ", ".join(given) or "not executed"
 
 
-def _expected(markup: Markup, gate: JsonView) -> str:
+def _expected_cell(markup: Markup, gate: JsonView) -> str:
     metrics = gate.at("metrics")
     match gate.text("type"):
         case GateType.ROW_COUNT_RECONCILIATION:
@@ -104,7 +105,7 @@ def _expected(markup: Markup, gate: JsonView) -> str:
 
 
 def converted_section(markup: Markup, details: JsonView) -> str:
-    """Declared special values and how many of each were converted; empty where a manifest declares none."""
+    """One row per declared special value with the number of values converted; empty when the manifest declares none."""
     rows = [
         (
             Cell(html=markup.code(each.text("column"))),
@@ -119,7 +120,7 @@ def converted_section(markup: Markup, details: JsonView) -> str:
 
 
 def acceptance_section(markup: Markup, details: JsonView) -> str:
-    """Sides beside each other; whatever differs from the first measured side says so in words."""
+    """The acceptance metrics, one column per side. A value that differs from the first measured side is marked."""
     metrics = details.at("reconciliation_metrics", "acceptance_metrics")
     snapshots = {
         side.value: metrics.at("snapshots", side.value) for side in Side if metrics.at("snapshots", side.value)
@@ -137,7 +138,7 @@ def acceptance_section(markup: Markup, details: JsonView) -> str:
     rows = [
         (
             Cell(html=markup.text(name) + (f"<small>{kind}</small>" if kind else "")),
-            *(Cell(html=_measured(markup, counts, side), number=True) for side in snapshots),
+            *(Cell(html=_measure_cell(markup, counts, side), number=True) for side in snapshots),
         )
         for name, kind, counts in measures
     ]
@@ -155,7 +156,7 @@ def _columns(snapshots: dict[str, JsonView], key: str) -> list[str]:
     return list(dict.fromkeys(name for snapshot in snapshots.values() for name, _ in snapshot.pairs(key)))
 
 
-def _measured(markup: Markup, counts: dict[str, int | None], side: str) -> str:
+def _measure_cell(markup: Markup, counts: dict[str, int | None], side: str) -> str:
     value, first = counts[side], next(iter(counts.values()))
     if value is None:
         return markup.tag(Tone.OPEN, "not measured")
@@ -171,6 +172,7 @@ def _metric_warnings(markup: Markup, snapshots: dict[str, JsonView]) -> str:
 
 
 def hooks_section(markup: Markup, details: JsonView) -> str:
+    """One row per hook, in the order they ran."""
     rows = [
         (
             Cell(html=f"{markup.text(step.text('step_id'))}<small>{markup.text(step.text('kind'))}</small>"),
@@ -202,9 +204,9 @@ def _action(markup: Markup, step: JsonView) -> str:
 
 
 def timeline_section(markup: Markup, details: JsonView, verdict: RunVerdict) -> str:
-    """Steps in order of time, and a line where the target changed hands."""
+    """The steps in order of time, with a line at the commit."""
     steps = [step for step in details.items("load_steps") if step.text("kind") != "runtime_decision"]
-    timed = sorted(_timed(steps), key=lambda entry: entry[:2])
+    timed = sorted(_steps_in_time(steps), key=lambda entry: entry[:2])
     if not timed:
         return ""
     begin = timed[0][0]
@@ -236,8 +238,8 @@ def timeline_section(markup: Markup, details: JsonView, verdict: RunVerdict) -> 
     )
 
 
-def _timed(steps: list[JsonView]) -> Iterator[tuple[float, int, float, JsonView]]:
-    """Start, position and length in seconds of each step that has a time."""
+def _steps_in_time(steps: list[JsonView]) -> Iterator[tuple[float, int, float, JsonView]]:
+    """Start and length in seconds of each step that has a valid start, with its index in `steps`."""
     for index, step in enumerate(steps):
         started, length = step.text("started_at"), step.seconds("duration_seconds")
         try:

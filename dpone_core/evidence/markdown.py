@@ -1,4 +1,4 @@
-"""report.md of one run: what a person reads first after a failure, and last after a success."""
+"""Renders report.md, the report of one run for a person to read in a terminal or a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpone_core.model.load_plan import LoadPlan
 
 
 def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
-    """Self-contained Markdown; identifiers are escaped, values are counts, codes and hashes."""
+    """The report as Markdown. It shows identifiers, counts, codes and hashes. `plan` None leaves out the route."""
     facts = report.facts
     lines = [
         f"# Load of `{facts.process or facts.manifest}`: {'succeeded' if report.passed else 'failed'}",
@@ -18,11 +18,11 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
         f"- manifest: `{facts.manifest}`",
         f"- run id: `{facts.run_id}`",
         f"- attempts: {report.attempts} of {facts.max_attempts}",
-        *(_earlier(attempt) for attempt in report.earlier),
+        *(_describe_earlier(attempt) for attempt in report.earlier),
     ]
     if report.refusal is not None:
         return "\n".join([*lines, "", f"Refused before execution: {report.refusal.line}", ""])
-    assert report.outcome is not None  # neither refused nor executed cannot exist
+    assert report.outcome is not None  # a report without refusal has an outcome
     outcome = report.outcome
     lines += [
         f"- load id: `{outcome.identity.load_id}`",
@@ -41,11 +41,11 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
     return "\n".join(lines)
 
 
-def _earlier(attempt: EarlierAttempt) -> str:
-    told = attempt.as_json()
+def _describe_earlier(attempt: EarlierAttempt) -> str:
+    facts = attempt.as_json()
     return (
-        f"  - attempt {told['attempt']}: `{told['error_code']}` ({told['failure_boundary']}), "
-        f"evidence `{told['evidence_path']}`"
+        f"  - attempt {facts['attempt']}: `{facts['error_code']}` ({facts['failure_boundary']}), "
+        f"evidence `{facts['evidence_path']}`"
     )
 
 
@@ -61,7 +61,7 @@ def _rows(outcome: LoadOutcome) -> list[tuple[str, str]]:
 
 
 def _converted(outcome: LoadOutcome) -> list[str]:
-    """Only of a manifest that declares special values; a count that never came is not known, not zero."""
+    """The section on converted values; empty without declared ones. A count that is missing is unknown, not zero."""
     rows = [
         (
             each.rule.column,

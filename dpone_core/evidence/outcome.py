@@ -1,4 +1,4 @@
-"""LoadOutcome: the truth about one attempt. RunReport: what a run prints and returns; this module is its sole builder.
+"""LoadOutcome, the facts about one finished attempt, and RunReport, what a run prints and returns.
 
 Shape of RunReport: S1 "Quality-gate failure diagnostics" (`manifest process selector run_id passed result attempts
 max_attempts retry_backoff_seconds`), details as in Facts 2.1. Rows are rows of the attempt, `final_rows` the rows of
@@ -33,6 +33,8 @@ RUN_SET_KIND: Final = "dpone.run_set.v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCounts:
+    """Numbers of gates by result; `warned` includes skipped ones."""
+
     passed: int = 0
     failed: int = 0
     warned: int = 0
@@ -40,7 +42,7 @@ class GateCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFacts:
-    """Stable code, safe sentence, way out, and how the process must exit."""
+    """What a report says about an exception: stable code, safe message, what to do, and the exit code."""
 
     code: str
     message: str
@@ -49,14 +51,16 @@ class FailureFacts:
 
     @property
     def line(self) -> str:
+        """Code and message in one line."""
         return f"{self.code}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOutcome:
-    """`failure` None = success (then `boundary` and `retry` are None); `quality_gates` is the allow-listed form.
+    """The facts about one finished attempt. `failure` is None after success, as are `boundary` and `retry` then.
 
-    `transfer_plan` and `partitions` are those of a load that published ranges which other processes staged.
+    `quality_gates` is the JSON of the gate report, None when no gate was evaluated. `transfer_plan` (a fingerprint) and
+    `partitions` (their number) are set for a load that published partitions which other processes staged.
     """
 
     identity: LoadIdentity
@@ -87,6 +91,7 @@ class LoadOutcome:
         return (self.finished_at - self.started_at).total_seconds()
 
     def failure_context(self) -> dict[str, object] | None:
+        """The boundary, the states and the retry classification of a failure; None after success."""
         if self.failure is None or self.boundary is None or self.retry is None:
             return None
         return {
@@ -100,7 +105,7 @@ class LoadOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierAttempt:
-    """A failed attempt of this run before its last one; its own run.json stays where it was published."""
+    """A failed attempt before the last one of a run, with path and digest of the run.json it published."""
 
     number: int
     outcome: LoadOutcome
@@ -121,7 +126,7 @@ class EarlierAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What a report says besides its outcome. `manifest` is relative or a basename, never absolute."""
+    """The facts of a report besides the outcome. `manifest` is a relative path or a file name, never absolute."""
 
     manifest: str
     process: str
@@ -133,9 +138,9 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run of one process. `outcome` is its last attempt's, None when it was refused before anything executed.
+    """One run of one process. `outcome` is that of its last attempt, None when it was refused before any attempt.
 
-    `quality_gates` is the report of a bare `QualityGateFailure(report)`, which knows no load: S1's literal example.
+    `quality_gates` is the gate report of a QualityGateFailure that was raised without a load (S1's literal example).
     """
 
     facts: RunFacts
@@ -165,13 +170,13 @@ class RunReport:
             "selector": self.facts.selector,
             "run_id": self.facts.run_id,
             "passed": self.passed,
-            "result": self._refused() if self.outcome is None else _result(self.outcome, self.earlier),
+            "result": self._refusal_json() if self.outcome is None else _result(self.outcome, self.earlier),
             "attempts": self.attempts,
             "max_attempts": self.facts.max_attempts,
             "retry_backoff_seconds": self.facts.retry_backoff_seconds,
         }
 
-    def _refused(self) -> dict[str, object]:
+    def _refusal_json(self) -> dict[str, object]:
         assert self.refusal is not None  # a report without outcome is a refusal
         return {
             "status": "error",
@@ -190,7 +195,7 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetReport:
-    """Several processes of one manifest, in authored order, up to the first failure unless told to keep going."""
+    """The runs of several processes of one manifest, in its order, up to the first failure unless all were to run."""
 
     runs: tuple[RunReport, ...]
 
@@ -200,7 +205,7 @@ class RunSetReport:
 
     @property
     def exit_code(self) -> int:
-        """1 for a failed process; an interruption outweighs it."""
+        """The highest exit code of the runs, so that an interruption outweighs a failure; 0 when all passed."""
         return max((run.exit_code for run in self.runs), default=0)
 
     def as_json(self) -> dict[str, object]:
@@ -208,7 +213,7 @@ class RunSetReport:
 
 
 def failure_facts(error: BaseException) -> FailureFacts:
-    """Code, sentence and exit of any exception; a foreign one shows its type only, never its text."""
+    """The facts of any exception. Of a foreign one only the type is shown, never its text."""
     if isinstance(error, DponeError):
         return FailureFacts(
             code=error.code, message=error.message, fix=error.fix, exit_code=int(type(error).exit_class)
@@ -220,8 +225,8 @@ def failure_facts(error: BaseException) -> FailureFacts:
     return FailureFacts(code=DponeError.code, message=f"internal error ({type(error).__name__})", fix=None, exit_code=1)
 
 
-def refused(facts: RunFacts, error: DponeError) -> RunReport:
-    """The report of a run without a load: refused before execution, or stopped by gates that no load stands behind."""
+def build_refusal_report(facts: RunFacts, error: DponeError) -> RunReport:
+    """The report of a run that has no outcome: refused before execution, or ended by a gate failure without a load."""
     gates = error.report.as_json() if isinstance(error, QualityGateFailure) else None
     return RunReport(
         facts=facts, outcome=None, refusal=failure_facts(error), problems=problems_of(error), quality_gates=gates
@@ -229,7 +234,7 @@ def refused(facts: RunFacts, error: DponeError) -> RunReport:
 
 
 def problems_of(error: BaseException) -> tuple[dict[str, object], ...]:
-    """Every finding about a manifest with its place; () for any other error."""
+    """All problems of an invalid manifest with their places; () for any other error."""
     if not isinstance(error, ManifestInvalidError):
         return ()
     return tuple(

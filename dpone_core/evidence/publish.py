@@ -1,4 +1,4 @@
-"""Writes the evidence of one attempt: reports first, run.json last. A reader that finds run.json finds all of it."""
+"""Publishes the evidence files of one attempt, run.json last: whoever finds run.json finds the reports too."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ HTML_REPORT: Final = "report.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedEvidence:
-    """`path` is relative to the evidence root; `sha256` covers run.json's bytes."""
+    """Where run.json was published, relative to the evidence root, and the `sha256:` digest of its bytes."""
 
     path: str
     sha256: str
 
 
 def evidence_directory(process: str, identity: LoadIdentity) -> str:
+    """The directory of one attempt, relative to the evidence root."""
     return f"runs/{process}/{safe_run_id(identity.run_id)}/{identity.load_id}"
 
 
@@ -38,7 +39,7 @@ def publish_load_record(
     result: LoadResult,
     quality: Mapping[str, object] | None,
 ) -> None:
-    """`load.json`: the committed load and its accepted receipt, durable before source state may advance."""
+    """Publishes `load.json`, the committed load with its accepted receipt, before source state may advance."""
     acceptance = result.acceptance_metrics
     document = {
         "kind": LOAD_RECORD_KIND,
@@ -55,19 +56,23 @@ def publish_load_record(
         "quality": None if quality is None else dict(quality),
         "acceptance": None if acceptance is None else acceptance.as_json(),
     }
-    files.publish(f"{evidence_directory(plan.process, identity)}/load.json", _rendered(document))
+    files.publish(f"{evidence_directory(plan.process, identity)}/load.json", _render(document))
 
 
-def _rendered(document: object) -> bytes:
+def _render(document: object) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def publish_evidence(
     files: EvidenceFiles, process: str, identity: LoadIdentity, report: object, markdown: str, redactor: Redactor
 ) -> PublishedEvidence:
-    """`report` and `markdown` are redacted already; report.html is made of `report`, whose keys it redacts too."""
+    """Publishes report.md, report.html and run.json, in this order. Raises EvidenceFilesError.
+
+    `report` and `markdown` must be redacted already; report.html is rendered from `report` and redacts its keys as
+    well.
+    """
     directory = evidence_directory(process, identity)
-    content = _rendered(report)
+    content = _render(report)
     sha256 = sha256_bytes(content)
     files.publish(f"{directory}/report.md", markdown.encode())
     files.publish(f"{directory}/{HTML_REPORT}", run_html(report, redactor, evidence_sha256=sha256).encode())

@@ -1,7 +1,7 @@
-"""What an operator should do after a failure, by observed boundary (S1 "failure diagnostics and recovery").
+"""The table of what is true after a failure and what an operator should do (S1 "failure diagnostics and recovery").
 
-One table serves the console, the reports and the documentation. It never infers a rollback that nobody saw: facts
-that do not belong together are read as an outcome that is not known.
+Console, reports and documentation use the same table. It never assumes a rollback that was not confirmed: facts that
+contradict each other are treated as an unknown outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """One row: what is true where these three facts meet, and what a person does."""
+    """One row of the table: for these three facts, what is true (`meaning`) and what to do (`action`)."""
 
     boundary: Boundary
     target_state: TargetState
@@ -94,13 +94,13 @@ RECOVERIES: Final = (
 
 
 def recovery_of(boundary: object, target_state: object, retry: object) -> Recovery:
-    """The row of three observed facts, given as vocabulary or as their text; the unknown outcome for any others."""
+    """The row for three facts, given as enum members or as their text. Any other combination is the unknown outcome."""
     facts = (boundary, target_state, retry)
     return next((row for row in RECOVERIES if (row.boundary, row.target_state, row.retry) == facts), _UNKNOWN)
 
 
 def recovery_advice(outcome: LoadOutcome) -> tuple[str, ...]:
-    """Sentences for report and console: what is true, then what to do; () on success."""
+    """Sentences for report and console: what is true, then what to do. () after success."""
     if outcome.passed:
         return ()
     row = recovery_of(outcome.boundary, outcome.target_state, outcome.retry)
@@ -127,5 +127,5 @@ _BOUNDARY: Final = {
 
 
 def boundary_advice(boundary: Boundary) -> tuple[str, ...]:
-    """What is true at a failure boundary, and what to do there, without a particular outcome at hand."""
+    """What is true after any failure at a boundary, and what to do, for documentation and `dpone explain`."""
     return _BOUNDARY[boundary]

@@ -1,7 +1,9 @@
-"""The one redactor, used by every exit. Linear time: every pattern is bounded, none backtracks across a line.
+"""Removes secrets from every text that leaves dpone.
 
-Known secrets are removed in every spelling a driver or encoder may give them: raw, URL-quoted, JSON-escaped, repr,
-base64 of the userinfo, ODBC braces. What merely looks like a credential is removed by shape (Facts 10).
+Linear time: each pattern is bounded and stays within a line.
+
+Known secrets are removed in every spelling that drivers and encoders use: raw, URL-quoted, JSON-escaped, repr, base64
+of the userinfo, ODBC braces. Texts that only look like a credential are removed by their shape (Facts 10).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _MINIMUM_SECRET_CHARACTERS: Final = 4
 
 
 class Redactor:
-    """Built once per process from the secrets that were resolved; more can be added while it lives."""
+    """Replaces secrets in texts by `[REDACTED]`. One per process; more secrets can be added at any time."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: set[str] = set()
@@ -28,6 +30,7 @@ class Redactor:
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
+        """Adds secrets in all their spellings; spellings of less than 4 characters are ignored."""
         for secret in secrets:
             self._forms.update(form for form in spellings(secret) if len(form) >= _MINIMUM_SECRET_CHARACTERS)
         if self._forms:
@@ -35,7 +38,7 @@ class Redactor:
             self._literal = re.compile("|".join(re.escape(form) for form in longest_first))
 
     def text(self, text: str) -> str:
-        """`text` with every secret replaced by the token; harmless text comes back unchanged."""
+        """`text` with every secret replaced by `[REDACTED]`; a text without secrets is returned unchanged."""
         if self._literal is not None:
             text = self._literal.sub(TOKEN, text)
         for pattern in secret_shapes():
@@ -43,7 +46,7 @@ class Redactor:
         return text
 
     def value(self, value: object) -> object:
-        """The same for every text inside a JSON-like value; keys are kept, they are ours."""
+        """A JSON-like value with every text in it redacted. Keys are not, because dpone chooses them."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -71,7 +74,7 @@ def secrets_in_uri(uri: str) -> tuple[str, ...]:
 
 
 def spellings(secret: str) -> frozenset[str]:
-    """Every way one secret may appear in somebody's text."""
+    """All spellings in which one secret may appear in a text."""
     escaped = json.dumps(secret)[1:-1]
     unicode_escaped = escaped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     encoded = secret.encode("utf-8", "surrogatepass")

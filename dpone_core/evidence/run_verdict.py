@@ -1,7 +1,7 @@
-"""What a run's report says to a person: what became of the target, whether a retry may repeat it, what to do next.
+"""Derives from the JSON of a run's report what became of the target, whether a retry is safe, and what to do next.
 
-Read from the report's JSON, so that the report of any earlier run can be judged. Fail closed: a report that does not
-say clearly that the run succeeded is not a success, and one that contradicts itself is unclear.
+It reads JSON, so that reports of earlier runs can be shown too. Fail closed: only a report that says clearly that the
+run succeeded counts as a success, and one that contradicts itself is unclear.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dpone_core.model.vocabulary import FinalizationPhase, HookPhase, RetryClass
 
 
 class Ending(StrEnum):
+    """How a run ended, by its report. UNCLEAR: the report is incomplete or contradicts itself."""
+
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     REFUSED = "refused"
@@ -41,7 +43,10 @@ _WITHOUT_STAGING: Final = FinalizationPhase.LEGACY_POST_FINALIZE.value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """`target` and `retry` are whole sentences, `source_state` two words; `recovery` is that of a failed execution."""
+    """The verdict on one run.
+
+    `target` and `retry` are sentences; `recovery` is set for a run that executed and failed.
+    """
 
     ending: Ending
     target: str
@@ -51,7 +56,7 @@ class RunVerdict:
 
 
 def run_verdict(report: JsonView, target: str) -> RunVerdict:
-    """`target` names the table in the sentences."""
+    """The verdict of a report. `target` is the name of the table in its sentences."""
     result = report.at("result")
     context = result.at("failure_context")
     state = result.text("failure_context", "source_state") or result.text("details", "source_state")
@@ -92,8 +97,8 @@ def run_verdict(report: JsonView, target: str) -> RunVerdict:
     )
 
 
-def failed_post_hook(report: JsonView) -> str | None:
-    """Id of the post-hook a committed load failed with."""
+def find_failed_post_hook(report: JsonView) -> str | None:
+    """The id of the post-hook that failed; None when none did."""
     for step in report.at("result", "details").items("load_steps"):
         if step.text("phase") == HookPhase.POST and step.text("status") == "failed":
             return step.text("step_id")
@@ -101,7 +106,7 @@ def failed_post_hook(report: JsonView) -> str | None:
 
 
 def next_commands(report: JsonView, verdict: RunVerdict) -> tuple[tuple[str, str], ...]:
-    """Purpose and command line of what an operator may want next; () unless the run executed and failed."""
+    """Commands an operator may need next, each with its purpose; () unless the run executed and failed."""
     recovery, result = verdict.recovery, report.at("result")
     if recovery is None:
         return ()
@@ -109,7 +114,7 @@ def next_commands(report: JsonView, verdict: RunVerdict) -> tuple[tuple[str, str
     chosen = ("--selector", selector) if selector else ()
     named = (report.text("manifest") or "MANIFEST", *chosen, "--run-id", run_id)
     commands: list[tuple[str, tuple[str, ...]]] = []
-    code, hook = result.text("error_code"), failed_post_hook(report)
+    code, hook = result.text("error_code"), find_failed_post_hook(report)
     if code is not None:
         commands.append(("what the code means", ("explain", code, "--boundary", recovery.boundary.value)))
     if hook is not None and recovery.target_state is TargetState.MUTATION_RETURNED_SUCCESS:
@@ -126,13 +131,13 @@ def next_commands(report: JsonView, verdict: RunVerdict) -> tuple[tuple[str, str
 
 
 def airflow_advice(report: JsonView, verdict: RunVerdict) -> str | None:
-    """The same decision in the words of the Airflow UI; None unless the run executed and failed."""
+    """Whether to clear the failed task in Airflow, as a sentence; None unless the run executed and failed."""
     recovery = verdict.recovery
     if recovery is None:
         return None
     if recovery.retry.allows_automatic_retry:
         return "In Airflow: clear the failed task and all downstream of it; the run id stays."
-    if failed_post_hook(report) is not None:
+    if find_failed_post_hook(report) is not None:
         return "In Airflow: do not clear the load's task. It would load again."
     return "In Airflow: do not clear the load's task before that. Clearing it starts the load again."
 

@@ -1,6 +1,7 @@
-"""Rates of a finished step: `dpone.runtime.throughput.v1` (S1 "Native load governance", Facts 4.5).
+"""Computes rows and bytes per second of a finished step or run (S1 "Native load governance", Facts 4.5).
 
-`counter_over_wall_clock`: a fast metadata finalization shows a high rate; read it together with the phase.
+The rate is the counter divided by the wall clock time. A publication that only swaps metadata therefore shows a high
+rate; read it together with the phase of the step.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ _DIGITS: Final = 6
 
 
 def step_throughput(counters: Mapping[str, object], duration_seconds: float) -> dict[str, object] | None:
-    """None unless the step took time and reported a positive row or byte counter."""
+    """The rates of a step; None unless it took time and counted at least one row or byte."""
     return _throughput("load_step", counters, duration_seconds, _ROW_COUNTERS)
 
 
 def run_throughput(counters: Mapping[str, object], duration_seconds: float) -> dict[str, object] | None:
+    """The rates of a run; None unless it took time and counted at least one row or byte."""
     return _throughput("run", counters, duration_seconds, _RUN_COUNTERS)
 
 

@@ -24,7 +24,7 @@ from dpone_core.declared.registry import EMBEDDED_SCHEMES
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.gitops.durability import require_durable
 from dpone_core.gitops.platform import ProcessPlatform
-from dpone_core.loading.hooks import phase_of, separate_hooks
+from dpone_core.loading.hooks import hook_step_id, separate_hooks
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
@@ -123,10 +123,10 @@ def _hook_step(request: CompileRequest, hook: HookDefinition, behind: str) -> di
         limits = StepLimitsSection(timeout_seconds=limits.timeout_seconds, retries=0)
     hooks = request.plan.pre_hooks if hook.phase is HookPhase.PRE else request.plan.post_hooks
     separate = {other.id for other in separate_hooks(hooks)}
-    waits_for = tuple(phase_of(needed, hook.phase) for needed in hook.depends_on if needed in separate) or (behind,)
+    waits_for = tuple(hook_step_id(needed, hook.phase) for needed in hook.depends_on if needed in separate) or (behind,)
     without = WithoutReceipt.STOP if once else WithoutReceipt.RETRY
     return {
-        **_step(phase_of(hook.id, hook.phase), StepKind.HOOK, waits_for, limits, without, argv),
+        **_step(hook_step_id(hook.id, hook.phase), StepKind.HOOK, waits_for, limits, without, argv),
         "secret_env": _secrets(request, (_connection_ref(request, hook),)),
         "hook": {
             "phase": hook.phase.value,
@@ -156,7 +156,7 @@ def _load_step(
 ) -> dict[str, object]:
     """The load takes the receipts of the hooks `before` it and leaves those `after` it to their own tasks."""
     argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
-    receipts = [phase_of(hook.id, hook.phase) for hook in before]
+    receipts = [hook_step_id(hook.id, hook.phase) for hook in before]
     if before or after:
         argv += ["--separate-hooks", "receipts"]
     if _is_mapped(request):
@@ -193,7 +193,7 @@ def _fan_out_steps(request: CompileRequest, before: tuple[HookDefinition, ...]) 
     manifest, steps, config = request.pack.manifest, request.platform.steps, request.config
     arguments = [*_selector(request), *_pack_arguments(request)]
     secrets = _secrets(request, (config.source.connection_ref, config.sink.connection_ref))
-    receipts = [phase_of(hook.id, hook.phase) for hook in before]
+    receipts = [hook_step_id(hook.id, hook.phase) for hook in before]
     plan, partition = StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION
     planning = ["dpone", "transfer", "plan", manifest, *arguments]
     planning += ["--separate-hooks", "receipts"] if receipts else []

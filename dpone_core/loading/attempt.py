@@ -1,4 +1,7 @@
-"""Runs one attempt and states the truth about it, whatever happened. The only place that turns errors into outcomes."""
+"""Runs one attempt of a load and describes how it ended, success or failure, in a LoadOutcome.
+
+The only module that turns exceptions into outcomes. It loads nothing itself: ETLProcessor does.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
 from dpone_core.loading.commit_state import CommitState
 from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions
-from dpone_core.loading.lease_renewal import renewed
+from dpone_core.loading.lease_renewal import renew_in_background
 from dpone_core.loading.processor import ETLProcessor
 from dpone_core.loading.step_log import StepLog
 from dpone_core.model.identity import LoadIdentity
@@ -27,7 +30,7 @@ OpenSessions = Callable[[LoadIdentity], AbstractContextManager[LoadSessions]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """`error` is the original exception for Python callers; None on success."""
+    """The outcome of one attempt. `error` is the exception that ended it, for Python callers; None on success."""
 
     outcome: LoadOutcome
     error: BaseException | None
@@ -36,7 +39,11 @@ class AttemptResult:
 def run_attempt(
     request: LoadRequest, runtime: Runtime, identity: LoadIdentity, open_sessions: OpenSessions
 ) -> AttemptResult:
-    """Never raises: an interruption becomes an outcome with exit 130 or 143 after abort and cleanup."""
+    """Runs one attempt over the sessions that `open_sessions` opens, and returns its outcome.
+
+    Never raises. Every exception becomes the failure of the outcome; an interruption does so after abort and cleanup,
+    with exit 130 (Ctrl-C) or 143 (termination).
+    """
     started_at = runtime.clock.utc_now()
     commit_state = CommitState()
     step_log = StepLog(identity=identity, plan=request.plan, clock=runtime.clock, audit=None)
@@ -53,34 +60,40 @@ def run_attempt(
                 commit_state=commit_state,
                 commit_shield=shield,
             )
-            _leased(context)
-    except BaseException as caught:  # noqa: BLE001 - the outcome of every failure is stated here, none escapes
-        error = interruption_behind(caught, runtime, commit_state)
-    return AttemptResult(outcome=_outcome(request, runtime, step_log, commit_state, error, started_at), error=error)
+            _process_under_lease(context)
+    except BaseException as caught:  # noqa: BLE001 - every failure becomes an outcome here
+        error = prefer_interruption(caught, runtime, commit_state)
+    return AttemptResult(
+        outcome=_build_outcome(request, runtime, step_log, commit_state, error, started_at), error=error
+    )
 
 
-def interruption_behind(caught: BaseException, runtime: Runtime, commit_state: CommitState) -> BaseException:
-    """A driver that was interrupted reports a failure of its own; before the commit the signal is the cause."""
+def prefer_interruption(caught: BaseException, runtime: Runtime, commit_state: CommitState) -> BaseException:
+    """Returns the pending interruption in place of a driver's failure that it caused, else `caught` itself.
+
+    A driver call that a signal interrupts raises an error of its own. As long as the target is not mutated, the
+    signal is what the outcome has to name.
+    """
     engine_failed = isinstance(caught, ConnectorError) or not isinstance(caught, DponeError)
     if not engine_failed or commit_state.target_state is not TargetState.NOT_MUTATED:
         return caught
     try:
         runtime.cancellation.checkpoint()
-    except BaseException as interruption:  # noqa: BLE001 - the signal itself, stated in the outcome
+    except BaseException as interruption:  # noqa: BLE001 - the signal itself becomes the failure
         return interruption
     return caught
 
 
-def _leased(context: LoadContext) -> None:
-    """Holds the target's lease around the attempt; a failed attempt is recorded while the sessions are open."""
+def _process_under_lease(context: LoadContext) -> None:
+    """Processes the attempt while it holds the lease of the target, and records a failure before the sessions close."""
     lease_port = context.sessions.lease
     now = context.runtime.clock.utc_now()
     lease = lease_port.acquire(context.config, context.identity, now) if lease_port is not None else None
     try:
-        with _renewed(context, lease):
+        with _renew_while_running(context, lease):
             ETLProcessor(context=replace(context, lease=lease)).process()
     except BaseException as caught:
-        error = interruption_behind(caught, context.runtime, context.commit_state)
+        error = prefer_interruption(caught, context.runtime, context.commit_state)
         with context.runtime.cancellation.shielded():
             _record_failure(context, error)
             _release_quietly(context, lease)
@@ -91,20 +104,21 @@ def _leased(context: LoadContext) -> None:
         lease_port.release(lease)
 
 
-def _renewed(context: LoadContext, lease: Lease | None) -> AbstractContextManager[None]:
+def _renew_while_running(context: LoadContext, lease: Lease | None) -> AbstractContextManager[None]:
     open_lease = context.sessions.open_lease
     if lease is None or open_lease is None:
         return nullcontext()
-    return renewed(lease, open_lease, context.runtime.clock)
+    return renew_in_background(lease, open_lease, context.runtime.clock)
 
 
 def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
-    """A lease that cannot be released expires; that must not hide why the load failed."""
+    """Releases the lease after a failure. An error of the release is a warning: the lease expires by itself, and the
+    cause of the failed load must stay visible."""
     if context.sessions.lease is None or lease is None:
         return
     try:
         context.sessions.lease.release(lease)
-    except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
+    except Exception:  # noqa: BLE001 - cleanup must not hide the first error
         context.step_log.warnings.append("lease_not_released")
 
 
@@ -113,11 +127,11 @@ def _record_failure(context: LoadContext, error: BaseException) -> None:
     is_acceptance = isinstance(error, AcceptanceMetricError)
     if isinstance(error, AcceptanceMetricError):
         details |= error.as_evidence()
-    context.step_log.governance_failed(error, details, evidence=is_acceptance)
-    context.step_log.load_failed(error)
+    context.step_log.record_governance_failure(error, details, evidence=is_acceptance)
+    context.step_log.record_load_failure(error)
 
 
-def _outcome(
+def _build_outcome(
     request: LoadRequest,
     runtime: Runtime,
     step_log: StepLog,
@@ -126,10 +140,10 @@ def _outcome(
     started_at: datetime,
 ) -> LoadOutcome:
     if error is None and commit_state.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
-        error = AssertionError("an attempt without error must have settled its source state")
+        error = AssertionError("an attempt without error must say whether its source state advanced")
     return LoadOutcome(
         identity=step_log.identity,
-        result=_stated(commit_state),
+        result=_fill_known_zeros(commit_state),
         target_state=commit_state.target_state,
         checkpoint_state=commit_state.checkpoint_state,
         source_state=commit_state.source_state,
@@ -138,8 +152,8 @@ def _outcome(
         failure=None if error is None else failure_facts(error),
         boundary=None if error is None else commit_state.boundary,
         retry=None if error is None else commit_state.retry,
-        quality_gates=None if commit_state.judged is None else commit_state.judged.as_json(),
-        gate_counts=_counts(commit_state.judged),
+        quality_gates=None if commit_state.gate_report is None else commit_state.gate_report.as_json(),
+        gate_counts=_count_gates(commit_state.gate_report),
         acceptance_required=request.snapshot.acceptance.is_required,
         transfer_plan=None if commit_state.stored_plan is None else commit_state.stored_plan.plan_fingerprint,
         partitions=None if commit_state.stored_plan is None else len(commit_state.stored_plan.plan.ranges),
@@ -149,14 +163,17 @@ def _outcome(
     )
 
 
-def _stated(commit_state: CommitState) -> LoadResult:
-    """A target that was not mutated got no row: there zero is known, everywhere else a missing counter stays None."""
+def _fill_known_zeros(commit_state: CommitState) -> LoadResult:
+    """The counters of the attempt, with zero for rows of a target that was not mutated.
+
+    Only there zero is known; everywhere else a counter that nobody reported stays None.
+    """
     if commit_state.target_state is TargetState.NOT_MUTATED:
         return replace(commit_state.result, inserted_rows=0, updated_rows=0)
     return commit_state.result
 
 
-def _counts(report: QualityGateReport | None) -> GateCounts:
+def _count_gates(report: QualityGateReport | None) -> GateCounts:
     statuses = [] if report is None else [result.status for result in report.results]
     return GateCounts(
         passed=statuses.count(GateStatus.PASSED),

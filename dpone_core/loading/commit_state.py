@@ -1,4 +1,7 @@
-"""Where an attempt stands with respect to its commit boundary. Moved only by the code that owns the boundary."""
+"""How far one attempt has come: before, at, or past its commit, and what is therefore true of target and source state.
+
+Only the code that owns the commit boundary changes it.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from dpone_core.quality.report import QualityGateReport
 
 @dataclass(slots=True)
 class CommitState:
-    """Mutable on purpose: whatever raises, what it says is what happened so far.
+    """The facts about one attempt so far, which its outcome reports after a failure at any point.
 
-    `unproven_hook` is set while a hook that must not be repeated runs, and stays set if it did not succeed.
-    `judged` is what the gates said, whatever happens after them.
-    `unsettled_load` is set when an earlier load of this process may stand in the target without a saved cursor,
-    or this run's own publication does not stand there any more.
-    `native_checkpoint` is what the checkpoints of a native transfer say once its target was touched.
-    `stored_plan` is the plan of another process that this one was told to stage or publish ranges of.
+    `unproven_hook`: a hook that must not be repeated was started and has not proved its success.
+    `gate_report`: the report of the evaluated gates, None before the evaluation.
+    `load_in_doubt`: an operator has to look at the target, because an earlier load may be in it without a saved cursor,
+    or because what this run published earlier is not in it any more.
+    `native_checkpoint`: the state of the checkpoints of a native transfer, None until its target was touched.
+    `stored_plan`: the transfer plan that another process stored and whose partitions this process stages or publishes.
     """
 
     boundary: Boundary = Boundary.PRE_COMMIT
@@ -33,43 +36,47 @@ class CommitState:
     source_state: SourceState = SourceState.NOT_ADVANCED
     result: LoadResult = field(default_factory=LoadResult)
     unproven_hook: bool = False
-    unsettled_load: bool = False
-    judged: QualityGateReport | None = None
+    load_in_doubt: bool = False
+    gate_report: QualityGateReport | None = None
     native_checkpoint: CheckpointState | None = None
     stored_plan: TransferRun | None = None
 
-    def committing(self) -> None:
-        """The commit is about to be sent: from here on its outcome is unknown until it answers."""
+    def mark_committing(self) -> None:
+        """Call it just before the commit is sent: the target state is unknown until the sink has answered."""
         self.target_state = TargetState.UNKNOWN
         self.boundary = Boundary.POST_COMMIT
 
-    def refused(self) -> None:
-        """The sink answered that nothing was committed."""
+    def mark_refused(self) -> None:
+        """Call it when the sink has answered that nothing was committed: the attempt is before its commit again."""
         self.target_state = TargetState.NOT_MUTATED
         self.boundary = Boundary.PRE_COMMIT
 
-    def committed(self, result: LoadResult) -> None:
+    def mark_committed(self, result: LoadResult) -> None:
+        """Call it when the sink has confirmed the commit; `result` are the counters of the attempt."""
         self.target_state = TargetState.MUTATION_RETURNED_SUCCESS
         self.boundary = Boundary.POST_COMMIT
         self.result = result
 
-    def resuming(self) -> None:
-        """Every partition is committed by an earlier attempt: what follows only validates."""
+    def mark_resuming(self) -> None:
+        """Call it when earlier attempts have committed every partition: this attempt only validates them."""
         self.boundary = Boundary.RESUME_VALIDATION
         self.native_checkpoint = CheckpointState.COMMITTED
 
-    def committed_natively(self, result: LoadResult, checkpoint: CheckpointState) -> None:
-        """The target holds what was published so far, and its checkpoints say so, or may not."""
-        self.committed(result)
+    def mark_partitions_committed(self, result: LoadResult, checkpoint: CheckpointState) -> None:
+        """Call it after each publication of a native transfer; `checkpoint` is what its stored checkpoints say by
+        then.
+        """
+        self.mark_committed(result)
         self.native_checkpoint = checkpoint
 
-    def counted(self, *, inserted_rows: int | None, final_rows: int | None) -> None:
-        """The target was counted after the commit: what was found replaces what the sink said."""
+    def replace_row_counts(self, *, inserted_rows: int | None, final_rows: int | None) -> None:
+        """Replaces the counters that the sink reported by those that were counted in the target after the commit."""
         self.result = replace(self.result, inserted_rows=inserted_rows, final_rows=final_rows)
 
     @property
     def checkpoint_state(self) -> CheckpointState:
-        """Without native checkpoints nothing advanced before the commit and nothing applies after it."""
+        """The checkpoint state to report. A load without native checkpoints reports `not_advanced` before its commit,
+        `not_applicable` after it, and `unknown` in between."""
         if self.native_checkpoint is not None and self.target_state is not TargetState.UNKNOWN:
             return self.native_checkpoint
         match self.target_state:
@@ -82,8 +89,8 @@ class CommitState:
 
     @property
     def retry(self) -> RetryClassification:
-        """Whether a retry may repeat something; unknown never counts as safe."""
-        if self.unproven_hook or self.unsettled_load or self.target_state is TargetState.UNKNOWN:
+        """Whether a retry may write rows a second time. Whatever is unknown requires an operator."""
+        if self.unproven_hook or self.load_in_doubt or self.target_state is TargetState.UNKNOWN:
             return RetryClassification.OPERATOR_VERIFICATION_REQUIRED
         if self.native_checkpoint is CheckpointState.UNKNOWN:
             return RetryClassification.OPERATOR_VERIFICATION_REQUIRED

@@ -1,4 +1,7 @@
-"""What one attempt works with, made once by the composition root and handed down unchanged."""
+"""The objects one attempt works with: sessions, runtime, request and their LoadContext.
+
+The composition root builds them once; every step of the attempt receives the same LoadContext.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ OpenLease = Callable[[], AbstractContextManager[TargetLease]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSessions:
-    """Open connections of one attempt; `cursor`, `intents` and `audit` are None where plan and manifest say so.
+    """The open sessions of one attempt. `audit`, `cursor` and `intents` are None where the load keeps no such state.
 
-    `open_reader` opens one more session of the source, for a reader of its own; like `checkpoints` it is there when
-    the plan splits the extraction. `open_lease` opens one more session of the sink, to renew the lease while the others
-    are busy; None where a lease needs no renewal, because its engine lock ends with its process.
+    `open_reader` opens a further session of the source, for a reader thread; it and `checkpoints` are None unless the
+    plan splits the extraction into partitions. `open_lease` opens a further session of the sink, which renews the lease
+    while the other session is busy; None for a sink whose lease ends with the process anyway (embedded engines).
     """
 
     source: SourcePorts
@@ -46,10 +49,10 @@ class LoadSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """One process of one run, resolved and planned. `hook_receipts` is None when every hook runs inline.
+    """One process of one run, resolved and planned. `hook_receipts` is None when every hook runs inside the load.
 
-    `transfer_plan` is the fingerprint of the stored plan whose staged ranges are published without reading any; None
-    where this process reads what it loads.
+    `transfer_plan` is the fingerprint of a stored plan whose partitions other processes have staged: this load
+    publishes them and reads nothing from the source. None for a load that reads its own rows.
     """
 
     config: LoadConfig
@@ -63,9 +66,10 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadContext:
-    """`commit_shield` is entered just before the commit and closed by the processor once state is durable.
+    """Everything a step of one attempt needs.
 
-    `lease` is the held lease, None before it is taken and for a sink that keeps none.
+    `commit_shield` holds back interruptions: it is entered just before the commit, and ETLProcessor closes it when
+    the source state is durable. `lease` is the lease of the target, None until it is acquired and for a sink without.
     """
 
     request: LoadRequest

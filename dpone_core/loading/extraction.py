@@ -1,4 +1,4 @@
-"""From configuration and saved cursor to the request a source answers, and from its schema to what staging gets."""
+"""Decides what a load reads: the source request with its cursor window, and the schema in which rows are staged."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from dpone_core.ports.state import SavedCursor
 
 
 class SourceRefusedError(ETLExecutionError):
-    """The source cannot be loaded as it is; nothing was read and nothing mutated."""
+    """The source cannot be loaded as it is. No row was read and nothing was mutated; `code` names the reason."""
 
     code = "source_refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """`next_cursor` becomes the saved cursor after success; None while no row has a cursor value. `seen` is the one
-    that this load read. `repeatable`: a row that the next load reads again does no harm."""
+    """What one load reads from the source, and how it arrives in staging.
+
+    `saved_cursor` is the cursor state that this load started from, None for none. `next_cursor` is saved after success;
+    None while no row has a cursor value. `repeatable`: the next load may read rows of this one again without harm.
+    """
 
     request: ExtractRequest
     schema: TableSchema
     target: TargetSchemaDecision
     next_cursor: str | None
-    seen: SavedCursor | None
+    saved_cursor: SavedCursor | None
     repeatable: bool = False
 
 
@@ -49,11 +52,13 @@ def prepare_extraction(
     *,
     planned: TransferPlan | None = None,
 ) -> Extraction:
-    """Describes source and target, fixes the cursor window, decides the staging schema. Reads no rows.
+    """Describes source and target, chooses the cursor window and decides the staging schema. Reads no rows.
 
-    With a stored plan the window is that of the plan, and the source is not asked for its cursor again.
+    With `planned`, a stored transfer plan, the window is the one of that plan and the source is not asked for its
+    newest cursor value. Raises SourceRefusedError for columns, keys or a cursor that cannot be loaded, and
+    ConnectorError.
     """
-    request = whole_source(config, token_values)
+    request = build_source_request(config, token_values)
     schema = source.source.describe(request)
     refuse_unloadable(schema)
     next_cursor = None
@@ -67,9 +72,9 @@ def prepare_extraction(
         _refuse_bad_cursor(column, schema, request, source, saved)
         lower = saved.value if saved is not None else None
         news = replace(request, window=CursorWindow(column=column, lower=lower))
-        newest = source.source.cursor_maximum(news, column)  # never below what is saved
+        newest = source.source.cursor_maximum(news, column)  # at or above the saved value, None for no row
         next_cursor = newest if newest is not None else lower
-        request = replace(request, window=_window(config, schema, lower, next_cursor))
+        request = replace(request, window=_choose_window(config, schema, lower, next_cursor))
     target = decide_target_schema(
         schema,
         lineage_schema(plan.target.lineage_columns),
@@ -84,14 +89,18 @@ def prepare_extraction(
         schema=schema,
         target=target,
         next_cursor=next_cursor,
-        seen=saved,
+        saved_cursor=saved,
         repeatable=plan.target.strategy is StrategyMode.INCREMENTAL_MERGE,
     )
 
 
-def _window(config: LoadConfig, schema: TableSchema, saved: str | None, newest: str | None) -> CursorWindow:
-    """What to read: an append must read every row once, so the newest value waits; a merge reads a row again without
-    harm, so it takes the newest rows and those that came late within the lookback."""
+def _choose_window(config: LoadConfig, schema: TableSchema, saved: str | None, newest: str | None) -> CursorWindow:
+    """The cursor values to read: from `saved` on, both ends as text, None for an open end.
+
+    An append must read every row exactly once. Rows with the newest value may still be arriving, so it leaves that
+    value to the next load. A merge may read a row twice: it includes the newest value, and starts earlier by the
+    lookback.
+    """
     assert config.source.incremental is not None
     column, lookback = config.source.incremental.cursor_column, config.source.incremental.lookback
     if config.sink.strategy.mode is not StrategyMode.INCREMENTAL_MERGE:
@@ -104,8 +113,8 @@ def _window(config: LoadConfig, schema: TableSchema, saved: str | None, newest: 
     return CursorWindow(column=column, lower=lower)
 
 
-def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> ExtractRequest:
-    """The source without any window."""
+def build_source_request(config: LoadConfig, token_values: Mapping[str, str]) -> ExtractRequest:
+    """The request for the whole source, without a cursor window."""
     return ExtractRequest(
         table=config.source.table,
         query=config.source.query,
@@ -118,7 +127,8 @@ def whole_source(config: LoadConfig, token_values: Mapping[str, str]) -> Extract
 
 
 def refuse_unloadable(schema: TableSchema) -> None:
-    """A result without columns, with a reserved name, or with a type that has no exact form is refused by name."""
+    """Raises SourceRefusedError for a source without columns (`empty_projection`), with a column in the reserved
+    namespace (`framework_column_in_source`), or of a type without exact form (`source_column_unsupported`)."""
     if not schema.columns:
         raise SourceRefusedError("the source result has no columns", code="empty_projection")
     reserved = [column.name for column in schema.columns if is_framework_column(column.name)]
@@ -138,13 +148,16 @@ def refuse_unloadable(schema: TableSchema) -> None:
         )
 
 
-def refuse_unwindowed_rows(extraction: Extraction, rows: int) -> None:
-    """A source seen empty has no window to read; rows that came since would be appended now and again next time."""
+def refuse_rows_without_window(extraction: Extraction, rows: int) -> None:
+    """Raises SourceRefusedError when a load that found no cursor value nevertheless read `rows` rows.
+
+    Such a load has no upper bound and saves no cursor: the next load would append the same rows again.
+    """
     window = extraction.request.window
     if window is not None and window.upper is None and rows and not extraction.repeatable:
         raise SourceRefusedError(
-            f"the source was empty when the load began and {rows} rows have come since",
-            fix="run again",
+            f"the source held no row with a cursor value when the load began, and {rows} rows arrived while it read",
+            fix="run again: the next load reads these rows and saves their cursor",
         )
 
 
@@ -159,7 +172,10 @@ def _refuse_unknown_keys(config: LoadConfig, schema: TableSchema) -> None:
 def _refuse_bad_cursor(
     column: str, schema: TableSchema, request: ExtractRequest, source: SourcePorts, saved: SavedCursor | None
 ) -> None:
-    """The cursor must exist, be the saved one, and hold no NULL: a NULL lies in no window and would vanish."""
+    """Raises SourceRefusedError unless the cursor column exists, is the one of the saved state, and holds no NULL.
+
+    A row whose cursor value is NULL lies in no window, so no load would ever read it.
+    """
     found = schema.find(column)
     if found is None:
         raise SourceRefusedError(f"cursor column '{column}' is not in the source", code="cursor_column_unknown")
@@ -172,11 +188,16 @@ def _refuse_bad_cursor(
     if not found.nullable:
         return
     if source.metrics is None:
-        raise SourceRefusedError(f"cursor column '{column}' is nullable and cannot be checked", code="cursor_nullable")
-    counts = source.metrics.collect(_null_request(request, column)).get("null_counts")
+        raise SourceRefusedError(
+            f"cursor column '{column}' may hold NULL, and this source cannot count NULL values", code="cursor_nullable"
+        )
+    counts = source.metrics.collect(_null_count_request(request, column)).get("null_counts")
     nulls = counts.get(column) if isinstance(counts, Mapping) else None
     if isinstance(nulls, bool) or not isinstance(nulls, int):
-        raise ConnectorError("the source did not count NULL cursor values", code="cursor_null_count_unavailable")
+        raise ConnectorError(
+            f"the source did not say how many NULL values cursor column '{column}' holds",
+            code="cursor_null_count_unavailable",
+        )
     if nulls > 0:
         raise SourceRefusedError(
             f"cursor column '{column}' holds {nulls} NULL values; such rows would never be loaded",
@@ -185,5 +206,5 @@ def _refuse_bad_cursor(
         )
 
 
-def _null_request(request: ExtractRequest, column: str) -> MetricRequest:
+def _null_count_request(request: ExtractRequest, column: str) -> MetricRequest:
     return MetricRequest(side=Side.SOURCE, extract=request, row_count=False, null_counts=(column,))

@@ -1,7 +1,7 @@
-"""Runs the inline hooks of one phase; those with tasks of their own are taken from receipts or left to them (S1).
+"""Runs the hooks of one phase that belong inside the load. Hooks with an Airflow task of their own are not run (S1).
 
-Every hook is required. A hook that already succeeded in this run with the same action is not run again; a started hook
-of `retry_policy: none` without proof of success stops everything until a person has looked.
+Every hook is required. A hook that already succeeded in this run id with the same action is not run again. A hook of
+`retry_policy: none` that was started without proof of success fails the load until a person has looked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_RECORD_BYTES: Final = 16 << 10
 
 
 class HookFailedError(ETLExecutionError):
-    """A hook failed; `hook_id` names it, `reason` is the code of what happened, foreign text stays in `__cause__`."""
+    """A hook failed. `hook_id` names it, `reason` is the code of the cause; foreign text stays in `__cause__`."""
 
     code = "hook_failed"
 
@@ -48,19 +48,20 @@ class HookFailedError(ETLExecutionError):
 
 
 class HookOutcomeUnknownError(ETLExecutionError):
-    """A hook that must not be repeated was started before and never proved its success."""
+    """A hook that must not be repeated was started earlier in this run id and has not proved its success."""
 
     code = "hook_outcome_unknown"
 
     def __init__(self, hook: HookDefinition) -> None:
         super().__init__(
-            f"{hook.phase} '{hook.id}' was started in this run before and never proved success; not repeated",
-            fix="verify what it did, then start a new run id",
+            f"{hook.phase} '{hook.id}' was started earlier in this run id, and its success was not recorded; "
+            "its retry_policy is none, so it is not run again",
+            fix="find out what it did and finish or undo it, then start a new run id",
         )
 
 
-def shown(hook: HookDefinition) -> dict[str, object]:
-    """What every step row of a hook says of it besides id, kind and phase (S1 "Runtime lifecycle")."""
+def describe_hook(hook: HookDefinition) -> dict[str, object]:
+    """The details of every step row of a hook: its type, lineage and action hash (S1 "Runtime lifecycle")."""
     lineage = {"inputs": list(hook.lineage.inputs), "outputs": list(hook.lineage.outputs)}
     return {"type": hook.type, "lineage": lineage, **hook.identifying}
 
@@ -71,7 +72,7 @@ def hook_json(
     error_code: str | None = None,
     values: Mapping[str, HookScalar] | None = None,
 ) -> dict[str, object]:
-    """Facts 2.1. `result` shows the SQL hash, or the type's action hash and what its provider answered."""
+    """A hook as reports show it (Facts 2.1). `result` holds its SQL or action hash and the provider's `values`."""
     identifying = {name: item for name, item in hook.identifying.items() if name != "type"}
     return {
         "id": hook.id,
@@ -87,7 +88,7 @@ def hook_json(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlHookProvider:
-    """HookProvider of type `sql`: a script on one side's connection, or the one answer of a probe."""
+    """Executes hooks of type `sql`: a script on the source's or the sink's connection, or a data quality probe."""
 
     source: StatementPort | None = None
     sink: StatementPort | None = None
@@ -96,14 +97,17 @@ class SqlHookProvider:
     )
 
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
-        """Raises ConnectorError, or HookActionError for a probe that did not answer zero."""
+        """Returns `statements`, the number executed, or `violations`, which is zero, for a probe.
+
+        Raises ConnectorError, and HookActionError `data_quality_probe_failed` for a probe that found violations.
+        """
         ports = self.source if hook.connector is HookConnector.SOURCE else self.sink
         if ports is None or hook.sql is None:
             raise HookActionError("the connector executes no SQL", code="connector_has_no_statements")
         script = StatementScript(sql=hook.sql, autocommit=hook.autocommit, token_values=context.token_values)
         if hook.kind is not HookKind.DATA_QUALITY_PROBE:
             return HookResult(values={"statements": ports.execute(script)})
-        violations = violations_in(ports.answer(script))
+        violations = read_violations(ports.answer(script))
         if violations:
             raise HookActionError(
                 "the probe found violations", code="data_quality_probe_failed", values={"violations": violations}
@@ -111,18 +115,19 @@ class SqlHookProvider:
         return HookResult(values={"violations": violations})
 
 
-def violations_in(answer: StatementAnswer) -> int:
-    """The one non-negative integer of a probe. Raises HookActionError `data_quality_probe_invalid` for all else."""
+def read_violations(answer: StatementAnswer) -> int:
+    """The one non-negative integer a probe answers with; anything else raises `data_quality_probe_invalid`."""
     value = answer.rows[0][0] if answer.columns == 1 and len(answer.rows) == 1 and len(answer.rows[0]) == 1 else None
     if type(value) is not int or value < 0:
         raise HookActionError(
-            "a probe answers with exactly one non-negative integer", code="data_quality_probe_invalid"
+            "a probe must return one row with one non-negative integer, the number of violations",
+            code="data_quality_probe_invalid",
         )
     return value
 
 
-def executed(hook: HookDefinition, provider: HookProvider, context: HookContext) -> dict[str, HookScalar]:
-    """What evidence may keep of the provider's answer. Raises HookFailedError."""
+def execute_hook(hook: HookDefinition, provider: HookProvider, context: HookContext) -> dict[str, HookScalar]:
+    """Executes the hook and returns those values of the answer that evidence may hold. Raises HookFailedError."""
     try:
         result = provider.execute(hook, context)
     except ETLExecutionError as error:
@@ -130,8 +135,8 @@ def executed(hook: HookDefinition, provider: HookProvider, context: HookContext)
     return select_declared_results(result, provider.traits)
 
 
-def failure_values(error: HookFailedError, traits: HookTraits) -> dict[str, HookScalar]:
-    """The same of a failed action: a count of violations, a status."""
+def read_failure_values(error: HookFailedError, traits: HookTraits) -> dict[str, HookScalar]:
+    """Those values of a failed hook that evidence may hold, such as the number of violations."""
     cause = error.__cause__
     values = cause.values if isinstance(cause, HookActionError) else {}
     return select_declared_results(HookResult(values=values), traits)
@@ -139,7 +144,7 @@ def failure_values(error: HookFailedError, traits: HookTraits) -> dict[str, Hook
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookLedger:
-    """Durable records of hooks, one file each below the run's evidence directory: no sink is needed to read them."""
+    """Durable records of hooks, one file each in the evidence directory of the run; readable without any sink."""
 
     files: EvidenceFiles
     clock: Clock
@@ -147,7 +152,10 @@ class HookLedger:
     run_id: str
 
     def status(self, hook: HookDefinition) -> StepOutcome | None:
-        """SUCCEEDED, or RUNNING for any start without proof of success; None when this action never started."""
+        """SUCCEEDED, or RUNNING for a hook that was started without proof of success, also one whose record is damaged.
+
+        None when this action was never started in this run id.
+        """
         content = self.files.read(self._path(hook), _MAX_RECORD_BYTES)
         if content is None:
             return None
@@ -161,14 +169,16 @@ class HookLedger:
             return None
         return StepOutcome.SUCCEEDED if record.get("status") == "succeeded" else StepOutcome.RUNNING
 
-    def started(self, hook: HookDefinition) -> None:
+    def record_start(self, hook: HookDefinition) -> None:
+        """Records that the hook is about to run. Durable when it returns. Raises EvidenceFilesError."""
         self._record(hook, "started", None, {})
 
-    def succeeded(self, hook: HookDefinition, values: Mapping[str, HookScalar]) -> None:
+    def record_success(self, hook: HookDefinition, values: Mapping[str, HookScalar]) -> None:
+        """Records that the hook succeeded and what it answered. Raises EvidenceFilesError."""
         self._record(hook, "succeeded", None, values)
 
-    def failed(self, hook: HookDefinition, reason: str, values: Mapping[str, HookScalar]) -> None:
-        """Best effort: the started record already says that success was never proven."""
+    def record_failure(self, hook: HookDefinition, reason: str, values: Mapping[str, HookScalar]) -> None:
+        """Best effort: without this record the one of the start stays, which proves no success either."""
         with suppress(ETLExecutionError):
             self._record(hook, "failed", reason, values)
 
@@ -194,17 +204,17 @@ class HookLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRunner:
-    """The hooks of one phase inside a load. `outcome` is that of the committed load, None before the commit.
+    """Runs the hooks of one phase inside a load. `outcome` is that of the committed load, None before the commit.
 
-    With an audit trail the step rows are the record; without one the ledger is written. Both are read, so that a hook
-    that `hooks execute` ran in this run id is known here.
+    With audit the step rows record which hooks ran, without audit the ledger does. Both are read, so a hook that
+    `dpone hooks execute` ran in this run id counts as well.
     """
 
     context: LoadContext
     outcome: HookOutcome | None = None
 
     def run(self, hooks: tuple[HookDefinition, ...]) -> None:
-        """Runs in the given order and stops at the first failure, raising HookFailedError."""
+        """Runs the hooks in order. Raises HookFailedError or HookOutcomeUnknownError at the first that fails."""
         for hook in hooks:
             self._run_one(hook)
 
@@ -214,7 +224,7 @@ class HookRunner:
         if receipts is not None and hook.airflow is AirflowExecution.SEPARATE_TASK:
             self._leave_to_its_task(hook, receipts)
             return
-        previous = self._previous_status(hook)
+        previous = self._read_previous_status(hook)
         if previous is StepOutcome.SUCCEEDED:
             self._note(hook, "already_succeeded")
         elif previous is not None and hook.retry_policy is HookRetryPolicy.NONE:
@@ -224,28 +234,28 @@ class HookRunner:
             self._execute(hook)
 
     def _execute(self, hook: HookDefinition) -> None:
-        """A `running` row, or a started record without audit, is durable before the action begins."""
-        provider = self._provider(hook)
-        announced = {**shown(hook), "retry_policy": hook.retry_policy.value}
+        """Executes one hook. A `running` row, or without audit a record of the start, is durable before the action."""
+        provider = self._find_provider(hook)
+        announced = {**describe_hook(hook), "retry_policy": hook.retry_policy.value}
         ledger = self._ledger() if self.context.sessions.audit is None else None
         with self.context.step_log.step(hook.id, hook.phase.value, hook.kind.value, announced=announced) as step:
             if ledger is not None:
-                ledger.started(hook)
+                ledger.record_start(hook)
             self.context.commit_state.unproven_hook = hook.retry_policy is HookRetryPolicy.NONE
             try:
-                values = executed(hook, provider, self._hook_context(hook))
+                values = execute_hook(hook, provider, self._hook_context(hook))
             except HookFailedError as error:
-                failed = failure_values(error, provider.traits)
+                failed = read_failure_values(error, provider.traits)
                 step.details |= {"reason": error.reason, **failed}
                 if ledger is not None:
-                    ledger.failed(hook, error.reason, failed)
+                    ledger.record_failure(hook, error.reason, failed)
                 raise
             step.details |= values
             if ledger is not None:
-                ledger.succeeded(hook, values)
+                ledger.record_success(hook, values)
         self.context.commit_state.unproven_hook = False
 
-    def _provider(self, hook: HookDefinition) -> HookProvider:
+    def _find_provider(self, hook: HookDefinition) -> HookProvider:
         if hook.type == SQL_TYPE:
             sessions = self.context.sessions
             return SqlHookProvider(source=sessions.source.statements, sink=sessions.sink.statements)
@@ -264,7 +274,7 @@ class HookRunner:
         )
 
     def _leave_to_its_task(self, hook: HookDefinition, receipts: Mapping[str, StepReceipt]) -> None:
-        """The task of a pre-hook ran and left a receipt; that of a post-hook runs behind this load."""
+        """Records a hook with a task of its own: a pre-hook by the receipt of its task, a post-hook as skipped here."""
         match hook.phase:
             case HookPhase.PRE:
                 self._note(hook, "verified_receipt", {"receipt_digest": receipts[hook.id].digest})
@@ -280,11 +290,11 @@ class HookRunner:
         more: Mapping[str, object] | None = None,
         status: StepOutcome = StepOutcome.SUCCEEDED,
     ) -> None:
-        details: dict[str, object] = {**shown(hook), "evidence": how, **(more or {})}
+        details: dict[str, object] = {**describe_hook(hook), "evidence": how, **(more or {})}
         self.context.step_log.note(hook.id, hook.phase.value, hook.kind.value, status, details)
 
-    def _previous_status(self, hook: HookDefinition) -> StepOutcome | None:
-        """The best status this action reached in this run id; None when it never started."""
+    def _read_previous_status(self, hook: HookDefinition) -> StepOutcome | None:
+        """The best status of this action in this run id, from ledger and audit; None when it was never started."""
         recorded = self._ledger().status(hook)
         reached = [] if recorded is None else [recorded]
         audit = self.context.sessions.audit
@@ -306,7 +316,7 @@ class HookRunner:
 
 
 def hook_outcome(context: LoadContext) -> HookOutcome:
-    """What the post-hooks of a committed load may be told."""
+    """The facts about the committed load that its post-hooks get."""
     commit_state, target = context.commit_state, context.plan.target
     result = commit_state.result
     return HookOutcome(
@@ -323,7 +333,7 @@ def hook_outcome(context: LoadContext) -> HookOutcome:
 
 
 def _is_start_of(row: ControlRow, hook: HookDefinition) -> bool:
-    """Whether the row shows that this action started; a load that left it to its task started nothing."""
+    """Whether the row shows that this very action was started; a row that says skipped does not."""
     if row["status"] == StepOutcome.SKIPPED:
         return False
     details = json.loads(str(row["details_json"] or "{}"))
@@ -331,9 +341,10 @@ def _is_start_of(row: ControlRow, hook: HookDefinition) -> bool:
 
 
 def separate_hooks(hooks: tuple[HookDefinition, ...]) -> tuple[HookDefinition, ...]:
+    """Those of `hooks` that run in an Airflow task of their own."""
     return tuple(hook for hook in hooks if hook.airflow is AirflowExecution.SEPARATE_TASK)
 
 
-def phase_of(hook_id: str, phase: HookPhase) -> str:
+def hook_step_id(hook_id: str, phase: HookPhase) -> str:
     """Step id of a hook that has a task of its own: `pre_hook_refresh_mart`."""
     return f"{phase.value}_{hook_id}"

@@ -1,8 +1,9 @@
-"""An append that may have been committed although its cursor was never saved is not repeated (case L01).
+"""Refuses to repeat an append that may be in the target although its cursor was never saved (case L01).
 
-Before an append commits, an intent is durable: which load, which cursor it read. As long as the saved cursor is still
-that one, the next load asks the sink what became of it, before pre-hooks and before any mutation. Not a journal and no
-fence (S0 non-goal): it repeats nothing, rolls nothing back, and advances no state; an operator decides.
+Before an append commits, it stores a commit intent: its load id and the cursor state it read. While the saved cursor is
+still that one, the next load asks the sink whether the earlier load is in the target, before pre-hooks and before any
+mutation. Not a journal and not a fence (S0 non-goal): nothing is repeated or rolled back and no state is advanced; an
+operator decides.
 """
 
 from __future__ import annotations
@@ -25,85 +26,99 @@ _WAY_OUT: Final = (
 
 
 class LoadAlreadyCommittedError(ETLExecutionError):
-    """An earlier load of this process is in the target and its cursor was never saved; nothing was mutated now."""
+    """An earlier load of this process is in the target, but its cursor was not saved. This attempt mutated nothing."""
 
     code = "load_already_committed"
 
     def __init__(self, intent: CommitIntent) -> None:
         super().__init__(
-            f"load {intent.identity.load_id} is in the target and its cursor was not saved; "
-            "loading again would repeat its rows",
+            f"load {intent.identity.load_id} is in the target, but its cursor was not saved: "
+            "loading again would append its rows a second time",
             fix=_WAY_OUT,
         )
 
 
 class EarlierLoadUnknownError(ETLExecutionError):
-    """Nobody can say whether an earlier load of this process is in the target; nothing was mutated now."""
+    """The sink cannot say whether an earlier load of this process is in the target. This attempt mutated nothing."""
 
     code = "earlier_load_unknown"
 
     def __init__(self, intent: CommitIntent) -> None:
         super().__init__(
-            f"load {intent.identity.load_id} was about to publish when it ended, and whether its rows are in the "
-            "target cannot be known",
+            f"load {intent.identity.load_id} ended while it was publishing, and the sink cannot say whether its rows "
+            "are in the target",
             fix=_WAY_OUT,
         )
 
 
-def refuse_unsettled(context: LoadContext, saved: SavedCursor | None) -> None:
-    """Raises for an earlier append that is in the target, or may be, behind a cursor that was never saved."""
+def refuse_load_in_doubt(context: LoadContext, saved: SavedCursor | None) -> None:
+    """Asks the sink about an earlier append whose cursor was not saved, and refuses to load over it.
+
+    Raises LoadAlreadyCommittedError when its rows are in the target and EarlierLoadUnknownError when the sink cannot
+    say. When they are not in the target, the load goes on with the warning `earlier_load_not_published`.
+    """
     intents = context.sessions.intents
     if intents is None or context.plan.target.strategy is not StrategyMode.INCREMENTAL_APPEND:
         return
     intent = intents.read(context.config)
     if intent is None or intent.is_settled_by(saved):
         return
-    held = _is_in_target(context, intent)
+    is_in_target = _is_in_target(context, intent)
     context.step_log.note(
         "earlier_load_examined",
         GOVERNANCE_PHASE,
         GOVERNANCE_KIND,
         StepOutcome.WARNING,
-        {"earlier_run_id": intent.identity.run_id, "earlier_load_id": intent.identity.load_id, "is_in_target": held},
+        {
+            "earlier_run_id": intent.identity.run_id,
+            "earlier_load_id": intent.identity.load_id,
+            "is_in_target": is_in_target,
+        },
     )
-    if held is False:
+    if is_in_target is False:
         context.step_log.warnings.append("earlier_load_not_published")
         return
-    context.commit_state.unsettled_load = True
-    raise LoadAlreadyCommittedError(intent) if held else EarlierLoadUnknownError(intent)
+    context.commit_state.load_in_doubt = True
+    raise LoadAlreadyCommittedError(intent) if is_in_target else EarlierLoadUnknownError(intent)
 
 
 def refuse_lost_lease(context: LoadContext) -> None:
-    """The last look before a commit (case L09): raises LoadInProgressError when the lease went to another load.
+    """Renews the lease just before a commit (case L09). Raises LoadInProgressError when another load has taken it.
 
-    The lease is renewed by it, so that one that had expired unnoticed cannot be taken while this load commits.
+    The renewal also protects a lease that had expired unnoticed: no other load can acquire it during the commit.
     """
     leases, lease = context.sessions.lease, context.lease
     if leases is not None and lease is not None and not leases.renew(lease, context.runtime.clock.utc_now()):
         raise LoadInProgressError(
-            "the lease of this target went to another load while this one ran",
-            fix="wait for that load; then run again",
+            "another load acquired the lease of this target while this load ran, so this one does not publish",
+            fix="wait until that load has ended, then run again",
         )
 
 
 def arm_commit(context: LoadContext, extraction: Extraction, rows: int) -> None:
-    """The last thing before a commit: the lease is still ours, and who is about to append is durable.
+    """The last step before a commit: renews the lease and, for an append with rows, stores its commit intent.
 
-    A load without rows has nothing that a repetition could repeat. Raises LoadInProgressError.
+    `rows` is the number of rows about to be appended; without any, a repetition does no harm and no intent is stored.
+    Raises LoadInProgressError when the lease is lost. An intent whose write fails is withdrawn before the error goes
+    on.
     """
     refuse_lost_lease(context)
     intents = context.sessions.intents
     if intents is None or not rows or context.plan.target.strategy is not StrategyMode.INCREMENTAL_APPEND:
         return
     try:
-        _arm(context, intents, extraction, extraction.seen)
+        _arm(context, intents, extraction, extraction.saved_cursor)
     except BaseException:
-        withdraw_commit(context)  # it may be durable although its answer was lost
+        withdraw_commit(context)  # it may be stored although the answer was lost
         raise
 
 
 def rearm_commit(context: LoadContext, extraction: Extraction) -> None:
-    """Another cursor was saved while this load committed: that cursor does not settle it either."""
+    """Stores the intent again, now against the cursor that another load saved while this one committed.
+
+    Otherwise that cursor would make the intent look resolved, and the next load would not ask about this one. Best
+    effort.
+    """
     intents, cursor = context.sessions.intents, context.sessions.cursor
     if intents is not None and cursor is not None and context.commit_state.result.staged_rows != 0:
         with suppress(DponeError):
@@ -111,7 +126,10 @@ def rearm_commit(context: LoadContext, extraction: Extraction) -> None:
 
 
 def withdraw_commit(context: LoadContext) -> None:
-    """The sink said that nothing was committed. A withdrawal that fails leaves a question for the next load."""
+    """Removes the commit intent of this load after the sink said that nothing was committed.
+
+    Best effort: when the removal fails, the next load asks the sink once more.
+    """
     if context.sessions.intents is not None:
         with suppress(DponeError):
             context.sessions.intents.withdraw(context.config, context.identity)

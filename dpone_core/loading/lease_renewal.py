@@ -1,7 +1,7 @@
-"""Renews the lease of a target while its load runs, in a thread and over a session of its own.
+"""Renews the lease of a target while its load runs, in a background thread with its own session.
 
-A load that lasts shorter than one interval opens nothing. A renewal that fails is tried again at the next interval: it
-must not end a load that still holds its target, and one that lost it is stopped by the last look before its commit.
+A load shorter than one interval opens no session. A failed renewal is tried again at the next interval and does not end
+the load; a load that has lost its lease is stopped by `in_doubt.refuse_lost_lease` just before its commit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ _LAST_ANSWER_SECONDS: Final = 10.0
 
 
 @contextmanager
-def renewed(
+def renew_in_background(
     lease: Lease, open_lease: OpenLease, clock: Clock, every_seconds: float = RENEWAL_SECONDS
 ) -> Iterator[None]:
-    """Holds `lease` for the block. When the block ends, a renewal that hangs is left behind: it can only lose."""
+    """Renews `lease` every `every_seconds` seconds while the block runs. Raises nothing of its own.
+
+    At the end of the block it waits a few seconds for a renewal under way. One that hangs longer is left alone: once
+    the lease is released, it can no longer renew it.
+    """
     ended = threading.Event()
     thread = threading.Thread(
         target=_renew, args=(lease, open_lease, clock, every_seconds, ended), name="dpone-lease", daemon=True
@@ -43,6 +47,6 @@ def _renew(lease: Lease, open_lease: OpenLease, clock: Clock, every_seconds: flo
                 while leases.renew(lease, clock.utc_now()):
                     if ended.wait(every_seconds):
                         return
-                return  # it went to another load, which the last look before the commit will find
-        except Exception:  # noqa: BLE001 - a lost session is opened again at the next interval
+                return  # another load has it: refuse_lost_lease stops this one before its commit
+        except Exception:  # noqa: BLE001 - the next interval opens a new session
             continue

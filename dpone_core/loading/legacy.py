@@ -1,7 +1,7 @@
-"""The legacy path: the sink has no staging, so everything that can be judged after `load` is judged after it.
+"""Loads into a sink without staging (legacy path): rows go straight to the target, gates are evaluated afterwards.
 
-Order of lines = order of S0 "Legacy/non-staged load". Whatever fails after `load` returned is a post-commit failure
-with this load's real counters; nothing is rolled back, and there is nothing to clean up that could be.
+The order of lines is the order of S0 "Legacy/non-staged load". Whatever fails after `load` returned is a post-commit
+failure with the real counters of this load; nothing is rolled back and there is no staging to clean up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.extraction import refuse_unwindowed_rows
+from dpone_core.loading.extraction import refuse_rows_without_window
 from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
 from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.shared_steps import (
@@ -22,13 +22,13 @@ from dpone_core.loading.shared_steps import (
     acceptance_recorder,
     add_columns,
     converted_details,
-    judged,
+    evaluate_gates,
     record_finalized,
+    snapshot_source,
+    snapshot_target,
     source_dataset,
-    source_side,
     stage_request,
     target_dataset,
-    target_side,
 )
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
@@ -41,20 +41,23 @@ from dpone_core.quality.receipt import QualityGateReceipt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyLoadGovernanceCoordinator:
-    """Coordinates one legacy load of one attempt; owns the position around the commit boundary."""
+    """Coordinates one legacy load of one attempt, and alone changes the CommitState at its commit boundary."""
 
     context: LoadContext
     legacy: LegacyLoadPort
 
     def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload:
-        """Raises whatever failed first; the context's position says on which side of the commit that was."""
+        """Loads the payload and returns its counters with the gate receipt.
+
+        Raises the first failure; `context.commit_state` says whether it came before, at, or after the commit.
+        """
         context = self.context
         evidence = SnapshotSteps(context=context)
         recorder = acceptance_recorder(context, execution, evidence)
         request = stage_request(context, payload)
         recorder.validate((source_dataset(context, payload), target_dataset(context, request.schema)))
         context.sessions.sink.target.preflight(request)
-        evidence.timed(recorder, Side.SOURCE)
+        evidence.capture(recorder, Side.SOURCE)
         execution.revalidate(context.config)
         context.runtime.cancellation.checkpoint()
         add_columns(context, payload)
@@ -62,83 +65,99 @@ class LegacyLoadGovernanceCoordinator:
         loaded = self._load(request, payload, started_at)  # ------------------------------- the target commit boundary
         finished_at = context.runtime.clock.utc_now()
         execution.revalidate(context.config)
-        receipt = self._judge(execution, request, payload, loaded)
+        receipt = self._evaluate_gates(execution, request, payload, loaded)
         self._refuse_lost_rows(payload, loaded)
-        evidence.timed(recorder, Side.TARGET)
+        evidence.capture(recorder, Side.TARGET)
         details = {"rows": loaded.written_rows, "bytes": payload.pump.counters.size_bytes}
-        record_finalized(context, started_at, finished_at, details | self._counters(loaded))
+        record_finalized(context, started_at, finished_at, details | self._list_counters(loaded))
         context.commit_state.result = context.commit_state.result.with_acceptance(
             recorder.run_metrics(loaded.written_rows)
         )
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _load(self, request: StageRequest, payload: ExtractedPayload, started_at: datetime) -> LegacyLoadResult:
-        """From the call on its outcome is unknown, until it answers or the sink says that nothing is visible."""
+        """Calls the sink's `load`.
+
+        The target state is unknown until it returns, or until after an error the sink says that no row of this load
+        is visible.
+        """
         commit_state = self.context.commit_state
         self.context.runtime.progress.phase("load")
-        commit_state.committing()
+        commit_state.mark_committing()
         try:
-            loaded = self.legacy.load(request, self._rows(payload))
+            loaded = self.legacy.load(request, self._stream_rows(payload))
         except BaseException as error:
-            commit_state.result = self._result(payload, None)
+            commit_state.result = self._build_result(payload, None)
             if not isinstance(error, CommitOutcomeUnknownError):
-                self._settle(request)
+                self._mark_refused_if_invisible(request)
             self._record_failed_write(started_at, error)
             raise
-        commit_state.committed(self._result(payload, loaded))
+        commit_state.mark_committed(self._build_result(payload, loaded))
         return loaded
 
-    def _rows(self, payload: ExtractedPayload) -> Iterator[pa.RecordBatch]:
-        """The pump's batches. Once they end the sink makes them visible, and a termination waits for the record."""
+    def _stream_rows(self, payload: ExtractedPayload) -> Iterator[pa.RecordBatch]:
+        """The batches of the pump.
+
+        After the last one the sink makes all of them visible, so just before that the commit is prepared; from then
+        on a termination waits until the source state is durable.
+        """
         yield from payload.pump.batches()
-        refuse_unwindowed_rows(payload.extraction, payload.pump.counters.rows)
+        refuse_rows_without_window(payload.extraction, payload.pump.counters.rows)
         cancellation = self.context.runtime.cancellation
         cancellation.checkpoint()
         self.context.commit_shield.enter_context(cancellation.shielded())
         arm_commit(self.context, payload.extraction, payload.pump.counters.rows)
 
-    def _settle(self, request: StageRequest) -> None:
-        """A failed load that left nothing visible did not mutate the target; a sink that cannot say leaves unknown."""
+    def _mark_refused_if_invisible(self, request: StageRequest) -> None:
+        """After a failed load: marks the commit as refused when the sink shows no row of it.
+
+        When the sink cannot say, the target state stays unknown.
+        """
         try:
             with self.context.runtime.cancellation.shielded():
                 visible = self.legacy.has_rows(request.ref)
-        except Exception:  # noqa: BLE001 - asking must not mask why the load failed
+        except Exception:  # noqa: BLE001 - asking must not hide why the load failed
             return
         if not visible:
-            self.context.commit_state.refused()
+            self.context.commit_state.mark_refused()
             withdraw_commit(self.context)
 
     def _record_failed_write(self, started_at: datetime, error: BaseException) -> None:
-        """How long it took, how many rows were read for it, and what is known of the target; nothing is rolled back."""
+        """Records the failed write as a step: its duration, the rows read so far, and the target state."""
         commit_state, record = self.context.commit_state, self.context.step_log
         details: dict[str, object] = {
             "extracted_rows": commit_state.result.extracted_rows,
             "target_state": commit_state.target_state.value,
         }
         with self.context.runtime.cancellation.shielded():
-            record.failed("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, details, error)
+            record.record_failure("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, details, error)
 
-    def _judge(
+    def _evaluate_gates(
         self,
         execution: QualityGateExecution,
         request: StageRequest,
         payload: ExtractedPayload,
         loaded: LegacyLoadResult,
     ) -> QualityGateReceipt:
-        """Target rows are those of this load, re-read from the target."""
-        target = target_side(self.context, payload, loaded.written_rows, lambda: self.legacy.read_back(request))
+        """Source rows are those the pump counted; target rows are those of this load, read back from the target."""
+        target = snapshot_target(self.context, payload, loaded.written_rows, lambda: self.legacy.read_back(request))
         outcome = QualityGateFailureOutcome.legacy_returned(self.context.commit_state.result)
-        return judged(self.context, execution, Boundary.POST_COMMIT, source_side(payload), target, outcome)
+        return evaluate_gates(self.context, execution, Boundary.POST_COMMIT, snapshot_source(payload), target, outcome)
 
     def _refuse_lost_rows(self, payload: ExtractedPayload, loaded: LegacyLoadResult) -> None:
-        """A tolerance forgives differences between systems, never rows that were sent and are not there."""
+        """Raises ConnectorError `written_row_count_mismatch` unless the sink wrote as many rows as were sent.
+
+        A gate's tolerance never excuses this: it is meant for differences between systems, not for lost rows.
+        """
         sent = payload.pump.counters.rows
         if loaded.written_rows != sent:
             raise ConnectorError(
-                f"{sent} rows were sent and {loaded.written_rows} are in the target", code="written_row_count_mismatch"
+                f"{sent} rows of this load were sent to the target, but it holds {loaded.written_rows} of them",
+                code="written_row_count_mismatch",
+                fix="inspect the target: this load is published and was not rolled back",
             )
 
-    def _result(self, payload: ExtractedPayload, loaded: LegacyLoadResult | None) -> LoadResult:
+    def _build_result(self, payload: ExtractedPayload, loaded: LegacyLoadResult | None) -> LoadResult:
         return LoadResult(
             inserted_rows=None if loaded is None else loaded.written_rows,
             updated_rows=None if loaded is None else 0,
@@ -151,7 +170,7 @@ class LegacyLoadGovernanceCoordinator:
             else payload.pump.converted_values,
         )
 
-    def _counters(self, loaded: LegacyLoadResult) -> dict[str, object]:
+    def _list_counters(self, loaded: LegacyLoadResult) -> dict[str, object]:
         result = self.context.commit_state.result
         return {
             "finaliser": loaded.finaliser,

@@ -1,4 +1,4 @@
-"""What extraction hands to loading, and what loading hands back."""
+"""The values passed between extraction and loading: an extracted payload in, a loaded payload out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpone_core.quality.receipt import QualityGateReceipt
 
 
 class LoadInput(Protocol):
-    """Whatever was extracted, in one stream or in many."""
+    """Anything that carries an Extraction: one stream of rows, or the partitions of a native transfer."""
 
     @property
     def extraction(self) -> Extraction: ...
@@ -21,9 +21,9 @@ class LoadInput(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedPayload:
-    """A live stream behind its pump; rows are read while the sink stages them.
+    """An open source stream and the pump that reads it; rows are read while the sink writes them.
 
-    `hashes` is fed by the pump and complete once it ended; None when no gate compares hashes.
+    The pump feeds `hashes`, which is complete once the pump has ended; None when no gate compares hashes.
     """
 
     extraction: Extraction
@@ -33,7 +33,7 @@ class ExtractedPayload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPayload:
-    """A committed load and the receipt its coordinator owns."""
+    """A committed load: its counters and the gate receipt that was issued for it."""
 
     result: LoadResult
     receipt: QualityGateReceipt

@@ -1,7 +1,7 @@
-"""ETLProcessor: one attempt from the audit row to the post-hooks, in the order of S1 "Runtime lifecycle".
+"""ETLProcessor: the steps of one attempt, from the audit row to the post-hooks, in the order of S1 "Runtime lifecycle".
 
-It judges nothing itself: gates are judged by the coordinator, and state advances only for the receipt that this
-attempt's QualityGateExecution issued.
+It evaluates no gate itself: the coordinator of the load path does. Source state advances only with the receipt that the
+QualityGateExecution of this attempt issued.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
-from dpone_core.loading.in_doubt import rearm_commit, refuse_unsettled
-from dpone_core.loading.native.conflicts import own_staging, refuse_open_transfers
+from dpone_core.loading.in_doubt import rearm_commit, refuse_load_in_doubt
+from dpone_core.loading.native.conflicts import find_own_staging, refuse_open_transfers
 from dpone_core.loading.native.service import NativeLoad, NativeTransferService
 from dpone_core.loading.payload import LoadedPayload
 from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadService
@@ -30,17 +30,18 @@ from dpone_core.quality.execution import QualityGateExecution
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ETLProcessor:
-    """Processes one attempt. Raises what failed first; `context.position` says what is true then."""
+    """Processes one attempt. Raises the first failure; `context.commit_state` then says what became of the target."""
 
     context: LoadContext
 
     def process(self) -> LoadedPayload:
+        """Runs all steps of the attempt and returns the committed load, after its post-hooks succeeded."""
         context = self.context
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
         self._report_leftovers()
-        saved = self._saved_cursor()
-        refuse_unsettled(context, saved)
+        saved = self._read_saved_cursor()
+        refuse_load_in_doubt(context, saved)
         if context.plan.source.partitioning is None:
             refuse_open_transfers(context)
         self._run_hooks(context.plan.pre_hooks)
@@ -66,17 +67,17 @@ class ETLProcessor:
         return loaded
 
     def _start_audit(self) -> None:
-        """The `started` row stands before any mutation, pre-hooks included."""
+        """Writes the `started` audit row before anything is mutated, also before pre-hooks."""
         context, plan = self.context, self.context.plan
-        context.step_log.started(context.config.source.table)
+        context.step_log.record_start(context.config.source.table)
         if context.config.sink.governance.persist_decisions:
             for decision in plan.decisions:
-                context.step_log.decide(decision)
+                context.step_log.record_decision(decision)
 
     def _report_leftovers(self) -> None:
         plan, record = self.context.plan, self.context.step_log
         leftovers = self.context.sessions.sink.target.leftovers(plan.target.table, plan.target.staging_schema)
-        own = own_staging(self.context)
+        own = find_own_staging(self.context)
         names = [str(leftover.table) for leftover in leftovers if leftover.table.name not in own]
         if names:
             details: dict[str, object] = {"leftovers": names}
@@ -88,7 +89,7 @@ class ETLProcessor:
             self.context.runtime.progress.phase(hooks[0].phase.value)
         HookRunner(context=self.context, outcome=outcome).run(hooks)
 
-    def _saved_cursor(self) -> SavedCursor | None:
+    def _read_saved_cursor(self) -> SavedCursor | None:
         cursor = self.context.sessions.cursor
         return cursor.read(self.context.config) if cursor is not None else None
 
@@ -112,9 +113,9 @@ class ETLProcessor:
         return extraction
 
     def _publish_success(self, execution: QualityGateExecution, loaded: LoadedPayload) -> None:
-        """The load's own record: committed row in the audit table, then `load.json`, before state may advance."""
+        """Makes the committed load durable before source state may advance: the audit row first, then `load.json`."""
         context = self.context
-        context.step_log.load_status(
+        context.step_log.record_load_status(
             LoadStatus.COMMITTED,
             inserted_rows=loaded.result.inserted_rows,
             updated_rows=loaded.result.updated_rows,

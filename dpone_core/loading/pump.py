@@ -1,7 +1,7 @@
-"""The hot path: one reader thread, a queue of two batches, the caller as the one writer.
+"""Moves rows from source to sink: one thread reads ahead into a queue of two batches, the caller writes them.
 
-Memory is bounded by the queue whatever the result size; rows stay in Arrow. Source rows are counted here, from the
-batches that flowed to the sink, on every route (design "Quality").
+The queue bounds memory whatever the size of the source; rows stay in Arrow. The source rows of every load are counted
+here, from the batches that were handed to the sink (design "Quality").
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ _POLL_SECONDS = 0.2
 
 
 class UncountedValuesError(ETLExecutionError):
-    """A source converted values and did not say in which rows."""
+    """A source converted special values without the flag columns that say in which rows; they cannot be counted."""
 
     code = "special_values_uncounted"
 
 
 @dataclass(slots=True)
 class PumpCounters:
-    """Rows and Arrow bytes handed to the sink so far, and the values of them that each rule converted; complete once
-    the iterator is exhausted."""
+    """Rows and Arrow bytes handed to the sink so far, and per special-value rule the values converted in those rows.
+
+    Complete once the iterator is exhausted.
+    """
 
     rows: int = 0
     size_bytes: int = 0
@@ -43,10 +45,10 @@ class PumpCounters:
 
 @dataclass(slots=True)
 class Pump:
-    """Iterates a stream once; `observe` sees every batch just before the sink does.
+    """Reads one stream, once. `observe` is called with every batch just before the sink gets it.
 
-    `special_values` are the rules of the stream's request: their flags are summed here, of the very rows that go on,
-    and go no further. Closing (or abandoning) the iterator stops the reader thread and closes the stream.
+    For each rule of `special_values` the source adds a flag column; the pump sums the flags and drops the columns.
+    Closing (or abandoning) the iterator stops the reader thread and closes the stream.
     """
 
     stream: BatchStream
@@ -59,14 +61,17 @@ class Pump:
 
     @property
     def converted_values(self) -> tuple[ConvertedValues, ...]:
-        """What each rule has converted of the rows so far."""
+        """How many values each rule has converted in the rows handed on so far."""
         return tuple(
             ConvertedValues(rule=rule, count=count)
             for rule, count in zip(self.special_values, self.counters.converted, strict=True)
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches with the payload's columns in order, those the source lacks as NULL; raises reader errors."""
+        """The rows as batches with the payload's columns in order; a column the source lacks is NULL.
+
+        Raises what the reader raised, an interruption, and UncountedValuesError for missing flags.
+        """
         self._forecast()
         self.counters.converted = [0] * len(self.special_values)
         ahead = _ReadAhead(self.stream, self.cancellation)
@@ -75,40 +80,42 @@ class Pump:
             for batch in ahead:
                 self.cancellation.checkpoint()
                 if self.special_values:
-                    batch = self._without_flags(batch)
+                    batch = self._count_flags(batch)
                 self.counters.rows += batch.num_rows
                 self.counters.size_bytes += batch.nbytes
                 self.progress.rows(self.counters.rows, self.counters.size_bytes)
-                shaped = _shaped(batch, self.payload)
+                shaped = _arrange_columns(batch, self.payload)
                 if self.observe is not None:
                     self.observe(shaped)
                 yield shaped
         finally:
             ahead.stop()
 
-    def _without_flags(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _count_flags(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         names = [flag_name(ordinal) for ordinal in range(len(self.special_values))]
         for ordinal, name in enumerate(names):
             index = batch.schema.get_field_index(name)
             flags = batch.column(index) if index >= 0 else None
             if flags is None or flags.type != pa.bool_() or flags.null_count:
                 column = self.special_values[ordinal].column
-                raise UncountedValuesError(f"column {column!r}: the source does not say which values it converted")
+                raise UncountedValuesError(
+                    f"the source converted values of column {column!r} without saying in which rows; they are uncounted"
+                )
             self.counters.converted[ordinal] += int(pc.sum(flags, min_count=0).as_py())
         return batch.select([name for name in batch.schema.names if name not in names])
 
     def _forecast(self) -> None:
         if isinstance(self.progress, RowForecast) and isinstance(self.stream, CountedStream):
-            with suppress(ETLExecutionError):  # how far a load is must not decide whether it runs
+            with suppress(ETLExecutionError):  # a forecast that fails must not fail the load
                 expected = self.stream.expected_rows()
                 if expected is not None:
                     self.progress.expect(expected)
 
 
 class _ReadAhead:
-    """Reader thread and bounded queue. Items: a batch, an exception to raise, or None at the end.
+    """A reader thread with a bounded queue. Its items: a batch, an exception to raise, or None at the end.
 
-    A source may make its caller wait for hours: the wait looks for a termination, whatever thread it is in.
+    A source may keep its caller waiting for hours, so the caller checks for an interruption while it waits.
     """
 
     def __init__(self, stream: BatchStream, cancellation: Cancellation) -> None:
@@ -122,9 +129,9 @@ class _ReadAhead:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the reader thread has ended; closing the stream first ends a read that a server makes wait.
+        """Closes the stream, which ends a read that waits for a server, and returns when the reader thread has ended.
 
-        Closed again while it lasts: what came just before the read had begun may have gone unheard.
+        The stream is closed again while the thread lives: a close just before a read began may have had no effect.
         """
         self._stopped.set()
         self._stream.close()
@@ -134,12 +141,12 @@ class _ReadAhead:
             self._thread.join(_POLL_SECONDS)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while (item := self._awaited()) is not None:
+        while (item := self._wait_for_item()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item
 
-    def _awaited(self) -> pa.RecordBatch | BaseException | None:
+    def _wait_for_item(self) -> pa.RecordBatch | BaseException | None:
         while True:
             try:
                 return self._queue.get(timeout=_POLL_SECONDS)
@@ -167,11 +174,13 @@ class _ReadAhead:
         return False
 
 
-def _shaped(batch: pa.RecordBatch, payload: TableSchema) -> pa.RecordBatch:
+def _arrange_columns(batch: pa.RecordBatch, payload: TableSchema) -> pa.RecordBatch:
     if batch.schema.names == list(payload.names):
         return batch
     present = set(batch.schema.names)
     if any(is_framework_column(name) for name in present):
-        raise UncountedValuesError("the source marks converted values that nobody counts")
+        raise UncountedValuesError(
+            "the source delivered flag columns of special values, but no rule of this load counts them"
+        )
     arrays = [batch.column(name) if name in present else pa.nulls(batch.num_rows) for name in payload.names]
     return pa.RecordBatch.from_arrays(arrays, names=list(payload.names))

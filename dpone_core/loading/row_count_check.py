@@ -1,7 +1,7 @@
-"""What a commit did to the number of rows in the target, counted in the target, under the lease (case C16).
+"""Counts the target before and after a commit and compares the difference with the staged rows (case C16).
 
-A finaliser that reports success and loses rows, or doubles them, is caught here. Nothing is rolled back: the target is
-published, so a mismatch is a post-commit failure with the counts that were found.
+This detects a finaliser that reports success although it lost or doubled rows. Both counts are taken under the lease.
+Nothing is rolled back: a mismatch is a post-commit failure that reports the counted rows.
 """
 
 from __future__ import annotations
@@ -15,36 +15,48 @@ MISMATCH = "published_row_count_mismatch"
 UNCOUNTED = "published_rows_not_counted"
 
 
-def rows_in_target(context: LoadContext) -> int | None:
-    """0 without a target; None where the sink does not count or counting means reading the whole target."""
+def count_target_rows(context: LoadContext) -> int | None:
+    """Rows in the target: 0 while it does not exist, None when counting means reading the whole target."""
     publications = context.sessions.sink.publications
     return None if publications is None else publications.row_count(context.plan.target.table)
 
 
-def refuse_wrong_growth(context: LoadContext, finalized: FinalizeResult, staged_rows: int, before: int | None) -> None:
-    """After the commit. Raises ConnectorError; the position then says post_commit and holds the counts found."""
+def refuse_wrong_row_count(
+    context: LoadContext, finalized: FinalizeResult, staged_rows: int, before: int | None
+) -> None:
+    """Counts the target after the commit; `before` is its count just before it, None where the sink does not count.
+
+    Expected is a gain of `staged_rows` for an append and of `staged_rows` minus updated rows for a merge; after a full
+    refresh the target must hold exactly `staged_rows`. A partition_replace is not checked. Raises ConnectorError
+    `published_row_count_mismatch`, with the counted rows in the CommitState, or `published_rows_not_counted` when the
+    count after the commit fails.
+    """
     if before is None:
         context.step_log.warnings.append(UNCOUNTED)
         return
     commit_state = context.commit_state
     try:
-        total = rows_in_target(context)
+        total = count_target_rows(context)
     except DponeError as error:
-        raise ConnectorError("the target is published and its rows could not be counted", code=UNCOUNTED) from error
-    grown = None if total is None else total - before
+        raise ConnectorError(
+            "the load is published, but its rows in the target could not be counted",
+            code=UNCOUNTED,
+            fix="count the rows of the target yourself and compare them with this load's counters",
+        ) from error
+    gained = None if total is None else total - before
     match context.plan.target.strategy:
         case StrategyMode.FULL_REFRESH:
             found, expected = total, staged_rows
         case StrategyMode.INCREMENTAL_APPEND:
-            found, expected = grown, staged_rows
+            found, expected = gained, staged_rows
         case StrategyMode.INCREMENTAL_MERGE:
-            found, expected = grown, staged_rows - finalized.updated_rows
+            found, expected = gained, staged_rows - finalized.updated_rows
         case StrategyMode.PARTITION_REPLACE:
             return
     if found != expected:
-        commit_state.counted(inserted_rows=found, final_rows=total)
+        commit_state.replace_row_counts(inserted_rows=found, final_rows=total)
         raise ConnectorError(
-            f"the target was to gain {expected} rows of this load and gained {found}",
+            f"expected {expected} new rows in the target after the commit, but counted {found}",
             code=MISMATCH,
-            fix="compare the target with the source; rows of another writer also show here",
+            fix="compare the target with the source; rows that another writer added or removed meanwhile count as well",
         )

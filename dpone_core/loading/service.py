@@ -1,4 +1,4 @@
-"""Extraction to load: opens the stream, picks the coordinator of the planned path, takes its receipt."""
+"""Opens the source stream, runs the coordinator of the planned load path, and accepts its gate receipt."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from dpone_core.quality.execution import QualityGateExecution
 
 
 class PayloadCoordinator(Protocol):
-    """One load path. Its output is accepted by identity of the receipt it was issued."""
+    """Loads a payload along one path. It must return the very receipt that the execution issued, not a copy."""
 
     def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadLoadService:
-    """Selects the coordinator and validates what it returns before any success evidence exists."""
+    """Runs the coordinator of the planned path and accepts its receipt before any evidence of success is written."""
 
     context: LoadContext
 
     def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload:
+        """Loads the payload along the planned path. Raises the first failure, also a policy that has changed."""
         execution.select_path(self.context.plan.load_path)
-        loaded = self._coordinator().load(payload, execution)
+        loaded = self._choose_coordinator().load(payload, execution)
         execution.accept_payload(loaded.receipt)
         execution.revalidate(self.context.config)
         return loaded
 
-    def _coordinator(self) -> PayloadCoordinator:
+    def _choose_coordinator(self) -> PayloadCoordinator:
         sink = self.context.sessions.sink
         match self.context.plan.load_path:
             case LoadPath.STAGED if sink.staged is not None:
@@ -44,21 +45,23 @@ class PayloadLoadService:
             case LoadPath.LEGACY if sink.legacy is not None:
                 return LegacyLoadGovernanceCoordinator(context=self.context, legacy=sink.legacy)
         raise ETLConfigurationError(
-            f"load path '{self.context.plan.load_path}' is not available", code="DPONE_ROUTE_REFUSED"
+            f"the plan uses load path '{self.context.plan.load_path}', which this sink does not implement",
+            code="DPONE_ROUTE_REFUSED",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedPayloadLoadService:
-    """Starts reading and guarantees that the stream is closed whatever happens."""
+    """Opens the stream of an extraction, loads it, and closes the stream also after a failure."""
 
     context: LoadContext
     loads: PayloadLoadService
 
     def load(self, extraction: Extraction, execution: QualityGateExecution) -> LoadedPayload:
+        """Reads and loads the extraction. Raises the first failure, of the source, the sink or a gate."""
         self.context.runtime.progress.phase("extract")
         stream = self.context.sessions.source.source.open_stream(extraction.request, extraction.schema)
-        hashes = self._source_hashes(extraction, execution)
+        hashes = self._start_source_hashes(extraction, execution)
         try:
             pump = Pump(
                 stream=stream,
@@ -74,8 +77,12 @@ class ExtractedPayloadLoadService:
             if hashes is not None:
                 hashes.close()
 
-    def _source_hashes(self, extraction: Extraction, execution: QualityGateExecution) -> SideHashes | None:
-        """In the types in which the sink reads rows back; None also for a sink that cannot, whose gates then fail."""
+    def _start_source_hashes(self, extraction: Extraction, execution: QualityGateExecution) -> SideHashes | None:
+        """Hashes over the types in which the sink reads rows back.
+
+        None when no gate compares hashes, and for a sink that cannot read rows back: its typed-hash gates then have
+        no hash and fail.
+        """
         sink = self.context.sessions.sink
         rows = sink.staged_rows or sink.legacy
         if rows is None:

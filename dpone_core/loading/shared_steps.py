@@ -1,6 +1,6 @@
-"""What the staged and the legacy coordinator do alike: the request, the judgment, snapshots and their evidence.
+"""Steps that several coordinators share: building requests, evaluating gates, recording acceptance snapshots.
 
-Not here: any order of steps and any commit boundary; each coordinator owns its own.
+Not here: the order of steps and the commit boundary. Each coordinator has its own.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _OPERATION: Final = {StrategyMode.INCREMENTAL_APPEND: "insert", StrategyMode.INC
 
 
 def stage_request(context: LoadContext, payload: LoadInput) -> StageRequest:
+    """The request with which the sink stages, or directly loads, the rows of this attempt."""
     target = context.plan.target
     return StageRequest(
         identity=context.identity,
@@ -48,7 +49,10 @@ def stage_request(context: LoadContext, payload: LoadInput) -> StageRequest:
 
 
 def lineage_columns(context: LoadContext) -> LineageColumns:
-    """Load-constant values of the planned technical columns; the sink computes the row id from the unique key."""
+    """Values of the planned technical columns that are the same for every row of this load.
+
+    The sink computes the row id itself, from the unique key.
+    """
     target, config = context.plan.target, context.config
     now = utc_text(context.runtime.clock.utc_now())
     values = {
@@ -70,7 +74,7 @@ def lineage_columns(context: LoadContext) -> LineageColumns:
 
 
 def add_columns(context: LoadContext, payload: LoadInput) -> None:
-    """Before rows are written. Nullable columns only: no row of the target changes."""
+    """Adds the columns that the target lacks, before rows are written. They are nullable: no existing row changes."""
     added = payload.extraction.target.added
     if added.columns:
         with context.step_log.step("columns_added", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
@@ -79,13 +83,16 @@ def add_columns(context: LoadContext, payload: LoadInput) -> None:
 
 
 def converted_details(result: LoadResult) -> dict[str, object]:
-    """Of the step that counted them; nothing without declared special values."""
-    found = result.converted_values
-    return {"converted_values": [each.as_json() for each in found]} if found else {}
+    """Step details with the counts of converted special values; empty when the manifest declares none."""
+    converted = result.converted_values
+    return {"converted_values": [each.as_json() for each in converted]} if converted else {}
 
 
 def refuse_no_partition(context: LoadContext, rows: int) -> None:
-    """Without rows no partition is named; whether an empty source is meant so, only the manifest can say."""
+    """Raises ConnectorError `partition_empty_refused` for a partition_replace load of no rows.
+
+    The rows name the partitions to replace. `sink.strategy.allow_empty` says that an empty source is meant to be empty.
+    """
     target = context.plan.target
     if target.strategy is StrategyMode.PARTITION_REPLACE and not rows and not target.allow_empty:
         raise ConnectorError(
@@ -96,6 +103,7 @@ def refuse_no_partition(context: LoadContext, rows: int) -> None:
 
 
 def source_dataset(context: LoadContext, payload: LoadInput) -> SideDataset:
+    """The rows that this load reads, as acceptance measures them."""
     return SideDataset(
         side=Side.SOURCE,
         dataset=context.plan.source.dataset,
@@ -105,7 +113,7 @@ def source_dataset(context: LoadContext, payload: LoadInput) -> SideDataset:
 
 
 def target_dataset(context: LoadContext, schema: TableSchema) -> SideDataset:
-    """The whole target, whatever this load adds to it."""
+    """The whole target as acceptance measures it, with the rows of earlier loads."""
     table = context.plan.target.table
     return SideDataset(side=Side.TARGET, dataset=str(table), schema=schema, table=table)
 
@@ -121,19 +129,22 @@ def acceptance_recorder(
     )
 
 
-def source_side(payload: ExtractedPayload) -> QualitySideSnapshot:
-    """The rows that flowed to the sink."""
+def snapshot_source(payload: ExtractedPayload) -> QualitySideSnapshot:
+    """What the pump counted, and hashed when a gate asks for it, of the rows it handed to the sink."""
     rows = payload.pump.counters.rows
     return QualitySideSnapshot(row_count=rows) if payload.hashes is None else payload.hashes.snapshot(rows)
 
 
-def target_side(
+def snapshot_target(
     context: LoadContext,
     payload: ExtractedPayload,
     rows: int,
     read_back: Callable[[], Iterable[pa.RecordBatch]] | None,
 ) -> QualitySideSnapshot:
-    """The rows of this load in the sink. Rows that cannot be read back have no hash, which no gate takes for equal."""
+    """The rows of this load in the sink, with their hashes when a gate asks for them and `read_back` yields them.
+
+    Rows that cannot be read back have no hash: a gate never takes a missing hash for an equal one.
+    """
     if payload.hashes is None or read_back is None:
         return QualitySideSnapshot(row_count=rows)
     try:
@@ -143,7 +154,7 @@ def target_side(
         return QualitySideSnapshot(row_count=rows)
 
 
-def judged(
+def evaluate_gates(
     context: LoadContext,
     execution: QualityGateExecution,
     boundary: Boundary,
@@ -152,7 +163,10 @@ def judged(
     outcome: QualityGateFailureOutcome,
     scope: QualityScopeSummary | None = None,
 ) -> QualityGateReceipt:
-    """The one evaluation of this load's gates, recorded whatever it says. Raises QualityGateFailure."""
+    """Evaluates the gates of this load, once, and records the report as a step, passed or not.
+
+    `outcome` goes into the QualityGateFailure that is raised when a gate blocks. `scope` is set for a native transfer.
+    """
     with context.step_log.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
         step.details["evaluated_rows"] = _evaluated_rows(execution, source, target)
         if scope is not None:
@@ -162,10 +176,10 @@ def judged(
                 boundary=boundary, source=source, target=target, scope_summary=scope, outcome=outcome
             )
         except QualityGateFailure as failure:
-            context.commit_state.judged = failure.report
+            context.commit_state.gate_report = failure.report
             step.details |= {"quality_gates": failure.report.as_json()}
             raise
-        context.commit_state.judged = receipt.report
+        context.commit_state.gate_report = receipt.report
         step.details |= {"quality_gates": receipt.report.as_json()}
     return receipt
 
@@ -173,7 +187,7 @@ def judged(
 def _evaluated_rows(
     execution: QualityGateExecution, source: QualitySideSnapshot, target: QualitySideSnapshot
 ) -> list[dict[str, object]]:
-    """One entry per gate, in policy order; the report beside it names the gates by the same ordinals."""
+    """Rows each executed gate was evaluated over, in policy order; `gate` is its ordinal there."""
     return [
         {"gate": ordinal, "type": str(gate.type), "rows": evaluated_rows(gate, source=source, target=target)}
         for ordinal, gate in enumerate(execution.snapshot.gates.gates)
@@ -184,25 +198,30 @@ def _evaluated_rows(
 def record_finalized(
     context: LoadContext, started_at: datetime, finished_at: datetime, details: dict[str, object]
 ) -> None:
+    """Records the step of a finished publication. Raises EvidenceWriteError `finalized_evidence_failed`."""
     details |= {"atomic_for": context.plan.target.finaliser.atomic_for}
     try:
-        context.step_log.completed("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, finished_at, details)
+        context.step_log.record_success(
+            "finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, finished_at, details
+        )
     except EvidenceWriteError as error:
         raise EvidenceWriteError(error.message, code="finalized_evidence_failed") from error
 
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotSteps:
-    """Acceptance snapshots as load steps, one per requested side, with the time each capture took."""
+    """Records each acceptance snapshot as a load step, with the time its capture took. The recorder's evidence port."""
 
     context: LoadContext
     started_at: datetime | None = None
 
-    def timed(self, recorder: AcceptanceMetricsRecorder, side: Side) -> None:
+    def capture(self, recorder: AcceptanceMetricsRecorder, side: Side) -> None:
+        """Lets `recorder` measure one side now and keeps the start time for its step."""
         self.started_at = self.context.runtime.clock.utc_now()
         recorder.capture(side)
 
     def record_snapshot(self, snapshot: AcceptanceMetricSnapshot, boundary: Boundary) -> None:
+        """Writes the step of one side. Raises EvidenceWriteError `<side>_acceptance_metric_evidence_failed`."""
         side = snapshot.side.value
         try:
             self.context.step_log.note(

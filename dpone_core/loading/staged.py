@@ -1,7 +1,7 @@
-"""The staged path: everything is judged before `finalize`, and `finalize` is the only line that changes the target.
+"""Loads through staging (staged path): gates are evaluated before `finalize`, the only call that changes the target.
 
-Order of lines = order of S1 "Acceptance lifecycle" and S0 "Staged load". Evidence and cleanup failures after the
-commit are reported as such; the finalized target is never aborted.
+The order of lines is the order of S1 "Acceptance lifecycle" and S0 "Staged load". Evidence or cleanup that fails after
+the commit fails the run as a post-commit failure; the finalized target is never aborted.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dpone_core.acceptance.recorder import SideDataset
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeError
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.extraction import refuse_unwindowed_rows
+from dpone_core.loading.extraction import refuse_rows_without_window
 from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
 from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
-from dpone_core.loading.row_count_check import refuse_wrong_growth, rows_in_target
+from dpone_core.loading.row_count_check import count_target_rows, refuse_wrong_row_count
 from dpone_core.loading.shared_steps import (
     SnapshotSteps,
     acceptance_recorder,
     add_columns,
     converted_details,
-    judged,
+    evaluate_gates,
     record_finalized,
     refuse_no_partition,
+    snapshot_source,
+    snapshot_target,
     source_dataset,
-    source_side,
     stage_request,
     target_dataset,
-    target_side,
 )
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
@@ -44,20 +44,23 @@ from dpone_core.quality.receipt import QualityGateReceipt
 
 
 class StagedCleanupError(EvidenceWriteError):
-    """The target is committed and this load's staging objects are still there."""
+    """The target is committed, but the staging objects of this load could not be removed."""
 
     code = "staged_cleanup_failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadGovernanceFinalizationCoordinator:
-    """Coordinates one staged load of one attempt; owns the position around the commit boundary."""
+    """Coordinates one staged load of one attempt, and alone changes the CommitState at its commit boundary."""
 
     context: LoadContext
     staged: StagedLoadPort
 
     def load(self, payload: ExtractedPayload, execution: QualityGateExecution) -> LoadedPayload:
-        """Raises whatever failed first; the context's position says on which side of the commit that was."""
+        """Stages, checks and publishes the payload; returns its counters with the gate receipt.
+
+        Raises the first failure; `context.commit_state` says whether it came before, at, or after the commit.
+        """
         context, sink = self.context, self.context.sessions.sink
         evidence = SnapshotSteps(context=context)
         recorder = acceptance_recorder(context, execution, evidence)
@@ -68,12 +71,12 @@ class LoadGovernanceFinalizationCoordinator:
         handle = self._stage(request, payload)
         try:
             self._project_lineage(handle)
-            receipt = self._judge(execution, handle, payload)
-            recorder.validate(self._datasets(payload, handle))
-            evidence.timed(recorder, Side.SOURCE)
-            evidence.timed(recorder, Side.STAGED)
+            receipt = self._evaluate_gates(execution, handle, payload)
+            recorder.validate(self._list_datasets(payload, handle))
+            evidence.capture(recorder, Side.SOURCE)
+            evidence.capture(recorder, Side.STAGED)
             execution.revalidate(context.config)
-            before = rows_in_target(context)
+            before = count_target_rows(context)
             context.runtime.cancellation.checkpoint()
             context.commit_shield.enter_context(context.runtime.cancellation.shielded())
             arm_commit(context, payload.extraction, handle.staged_rows)
@@ -83,8 +86,8 @@ class LoadGovernanceFinalizationCoordinator:
         started_at = context.runtime.clock.utc_now()
         finalized = self._finalize(handle)  # ------------------------------------------- the target commit boundary
         finished_at = context.runtime.clock.utc_now()
-        refuse_wrong_growth(context, finalized, handle.staged_rows, before)
-        evidence.timed(recorder, Side.TARGET)
+        refuse_wrong_row_count(context, finalized, handle.staged_rows, before)
+        evidence.capture(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)
         metrics = recorder.run_metrics(finalized.inserted_rows)
@@ -97,7 +100,7 @@ class LoadGovernanceFinalizationCoordinator:
         with ExitStack() as unrecorded:
             with context.step_log.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
                 with ExitStack() as shield:
-                    handle = self.staged.stage(request, self._rows(payload, shield))
+                    handle = self.staged.stage(request, self._stream_rows(payload, shield))
                     unrecorded.callback(self._abort, handle)
                 context.runtime.cancellation.checkpoint()
                 counters = payload.pump.counters
@@ -117,19 +120,19 @@ class LoadGovernanceFinalizationCoordinator:
                 }
                 if handle.staged_rows != counters.rows:
                     raise ConnectorError(
-                        f"{counters.rows} rows were sent and {handle.staged_rows} are staged",
+                        f"{counters.rows} rows were sent to staging, but it holds {handle.staged_rows}",
                         code="staged_row_count_mismatch",
                     )
-                refuse_unwindowed_rows(payload.extraction, counters.rows)
+                refuse_rows_without_window(payload.extraction, counters.rows)
                 refuse_no_partition(context, handle.staged_rows)
-            context.step_log.load_status(
+            context.step_log.record_load_status(
                 LoadStatus.STAGED, extracted_rows=counters.rows, staged_rows=handle.staged_rows
             )
             unrecorded.pop_all()
         return handle
 
-    def _rows(self, payload: ExtractedPayload, shield: ExitStack) -> Iterator[pa.RecordBatch]:
-        """The pump's batches. Once they end a termination waits until staging has a handle to remove it by."""
+    def _stream_rows(self, payload: ExtractedPayload, shield: ExitStack) -> Iterator[pa.RecordBatch]:
+        """The batches of the pump. After the last one a termination waits until there is a handle to remove staging."""
         yield from payload.pump.batches()
         shield.enter_context(self.context.runtime.cancellation.shielded())
 
@@ -141,21 +144,23 @@ class LoadGovernanceFinalizationCoordinator:
             expected = handle.staged_rows if context.plan.target.lineage_columns else projection.rows
             if projection.rows != expected or set(projection.columns) != set(context.plan.target.lineage_columns):
                 raise ConnectorError(
-                    "staged rows do not carry this load's lineage", code="lineage_projection_incomplete"
+                    f"expected the planned lineage columns in {expected} staged rows, "
+                    f"but {projection.rows} rows carry {len(projection.columns)} of them",
+                    code="lineage_projection_incomplete",
                 )
 
-    def _judge(
+    def _evaluate_gates(
         self, execution: QualityGateExecution, handle: StagedHandle, payload: ExtractedPayload
     ) -> QualityGateReceipt:
-        """Source rows are those that flowed to the sink, target rows those of this load in staging."""
+        """Source rows are those the pump handed to the sink; target rows are those of this load in staging."""
         rows = self.context.sessions.sink.staged_rows
-        target = target_side(
+        target = snapshot_target(
             self.context, payload, handle.staged_rows, None if rows is None else lambda: rows.read_back(handle)
         )
         outcome = QualityGateFailureOutcome.pre_commit(self.context.commit_state.result)
-        return judged(self.context, execution, Boundary.PRE_COMMIT, source_side(payload), target, outcome)
+        return evaluate_gates(self.context, execution, Boundary.PRE_COMMIT, snapshot_source(payload), target, outcome)
 
-    def _datasets(self, payload: ExtractedPayload, handle: StagedHandle) -> tuple[SideDataset, ...]:
+    def _list_datasets(self, payload: ExtractedPayload, handle: StagedHandle) -> tuple[SideDataset, ...]:
         return (
             source_dataset(self.context, payload),
             SideDataset(side=Side.STAGED, dataset=str(handle.table), schema=handle.payload_schema, table=handle.table),
@@ -165,18 +170,18 @@ class LoadGovernanceFinalizationCoordinator:
     def _finalize(self, handle: StagedHandle) -> FinalizeResult:
         commit_state = self.context.commit_state
         self.context.runtime.progress.phase("finalize")
-        commit_state.committing()
+        commit_state.mark_committing()
         try:
             finalized = self.staged.finalize(handle)
         except CommitOutcomeUnknownError:
             raise
         except ConnectorError:
-            commit_state.refused()
+            commit_state.mark_refused()
             withdraw_commit(self.context)
             self._abort(handle)
             raise
         staged = commit_state.result
-        commit_state.committed(
+        commit_state.mark_committed(
             LoadResult(
                 inserted_rows=finalized.inserted_rows,
                 updated_rows=finalized.updated_rows,
@@ -204,15 +209,15 @@ class LoadGovernanceFinalizationCoordinator:
             try:
                 self.staged.cleanup(handle.ref)
             except DponeError as error:
-                raise StagedCleanupError("staging of this committed load could not be removed") from error
+                raise StagedCleanupError("the load is committed, but its staging could not be removed") from error
 
     def _abort(self, handle: StagedHandle) -> None:
-        """Removes staging before the commit; its own failure is noted and never hides the primary error.
+        """Removes the staging of a load that is not committed; a second signal waits meanwhile.
 
-        A second signal waits until it is done.
+        A failure of the removal becomes the warning `staged_abort_incomplete` and never hides the first error.
         """
         try:
             with self.context.runtime.cancellation.shielded():
                 self.staged.cleanup(handle.ref)
-        except Exception:  # noqa: BLE001 - cleanup must not mask what brought us here
+        except Exception:  # noqa: BLE001 - cleanup must not hide the first error
             self.context.step_log.warnings.append("staged_abort_incomplete")

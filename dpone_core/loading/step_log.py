@@ -1,6 +1,7 @@
-"""The running account of one attempt: its steps and decisions, in order, durable as they happen when audit is on.
+"""Records the steps and decisions of one attempt in order, and writes each to the audit tables when audit is on.
 
-Failing to write a step is an evidence failure of the load: it propagates, the caller owns what that means where.
+A step that cannot be written raises EvidenceWriteError. What that means depends on the side of the commit, which only
+the caller knows.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ EVIDENCE_KIND = "data_quality_evidence"
 
 
 class EvidenceWriteError(ETLExecutionError):
-    """A step or status row could not be made durable; its own cause stays in `__cause__`."""
+    """A step row or the status row of the load could not be written; the sink's error is in `__cause__`."""
 
     code = "load_evidence_failed"
 
 
 @dataclass(slots=True)
 class OpenStep:
-    """What the block running a step may still say about it before it is recorded."""
+    """The details and status of a step while its block runs; the block may change both."""
 
     details: dict[str, object] = field(default_factory=dict)
     status: StepOutcome = StepOutcome.SUCCEEDED
@@ -40,7 +41,7 @@ class OpenStep:
 
 @dataclass(slots=True, kw_only=True)
 class StepLog:
-    """Owned by one attempt, used by one thread."""
+    """The steps of one attempt so far, for one thread. Without `audit` they are kept in memory only."""
 
     identity: LoadIdentity
     plan: LoadPlan
@@ -54,9 +55,9 @@ class StepLog:
     def step(
         self, step_id: str, phase: str, kind: str, *, announced: Mapping[str, object] | None = None
     ) -> Iterator[OpenStep]:
-        """Records the block as one step, failed with its code if it raises.
+        """Runs the block as one step and records it: succeeded, or failed with the code of its exception.
 
-        With `announced` a durable `running` row with these details stands before the block begins.
+        With `announced` a `running` row with these details is durable before the block begins.
         """
         started_at = self.clock.utc_now()
         opened = OpenStep(details=dict(announced or {}))
@@ -75,7 +76,7 @@ class StepLog:
         try:
             yield opened
         except BaseException as error:
-            self.failed(step_id, phase, kind, started_at, opened.details, error)
+            self.record_failure(step_id, phase, kind, started_at, opened.details, error)
             raise
         self._add(step_id, phase, kind, opened.status, started_at, self.clock.utc_now(), opened.details)
 
@@ -89,11 +90,11 @@ class StepLog:
         *,
         started_at: datetime | None = None,
     ) -> None:
-        """Something observed or decided: at this moment, or since `started_at`."""
+        """Records an observation or a decision as a step: a moment, or the time since `started_at`."""
         now = self.clock.utc_now()
         self._add(step_id, phase, kind, status, started_at or now, now, details)
 
-    def completed(
+    def record_success(
         self,
         step_id: str,
         phase: str,
@@ -102,10 +103,10 @@ class StepLog:
         finished_at: datetime,
         details: dict[str, object],
     ) -> None:
-        """A step whose block ended earlier than it can be recorded, in the order the lifecycle prescribes."""
+        """Records a step that ended at `finished_at`, when the order of the lifecycle puts its record later."""
         self._add(step_id, phase, kind, StepOutcome.SUCCEEDED, started_at, finished_at, details)
 
-    def failed(
+    def record_failure(
         self,
         step_id: str,
         phase: str,
@@ -114,7 +115,9 @@ class StepLog:
         details: dict[str, object],
         error: BaseException,
     ) -> None:
-        """A step that `error` ended now; a failure to write it never hides `error`."""
+        """Records a step that `error` has just ended. A failure to write it becomes a warning and never hides
+        `error`.
+        """
         step = LoadStep(
             step_id=step_id,
             phase=phase,
@@ -128,11 +131,12 @@ class StepLog:
         self.steps.append(step)
         self._write_quietly(step)
 
-    def decide(self, decision: RuntimeDecision) -> None:
+    def record_decision(self, decision: RuntimeDecision) -> None:
+        """Records a decision of the planner as a step of kind `runtime_decision`."""
         self.note(decision.decision_id, decision.phase, "runtime_decision", StepOutcome.SUCCEEDED, decision.as_json())
 
-    def governance_failed(self, error: BaseException, details: dict[str, object], *, evidence: bool) -> None:
-        """`load_governance_failed` with boundary, side and code; a failure to write it never hides `error`."""
+    def record_governance_failure(self, error: BaseException, details: dict[str, object], *, evidence: bool) -> None:
+        """Records the step `load_governance_failed`. A failure to write it becomes a warning, never hides `error`."""
         now = self.clock.utc_now()
         step = LoadStep(
             step_id="load_governance_failed",
@@ -147,12 +151,12 @@ class StepLog:
         self.steps.append(step)
         self._write_quietly(step)
 
-    def started(self, source: TableName | None) -> None:
-        """The `started` row, before any mutation; opens the audit tables."""
+    def record_start(self, source: TableName | None) -> None:
+        """Creates the audit tables and writes the `started` row. Call it before anything is mutated."""
         if self.audit is not None:
             self.audit.open()
         target = self.plan.target
-        self.load_status(
+        self.record_load_status(
             LoadStatus.STARTED,
             process_name=self.plan.process,
             source_schema=source.schema if source is not None else None,
@@ -164,10 +168,11 @@ class StepLog:
 
     @property
     def has_started(self) -> bool:
+        """Whether the audit row of this load was written, or at least tried."""
         return bool(self._load_row)
 
-    def load_status(self, status: LoadStatus, **columns: ControlValue) -> None:
-        """Supersedes the load's row; columns said before are repeated."""
+    def record_load_status(self, status: LoadStatus, **columns: ControlValue) -> None:
+        """Replaces the load's row by one with this status; columns given before are kept. Raises EvidenceWriteError."""
         if self.audit is None:
             return
         at = self.clock.utc_now()
@@ -176,19 +181,23 @@ class StepLog:
         try:
             self.audit.record_load(self.identity, status, self._load_row, at)
         except DponeError as error:
-            raise EvidenceWriteError("the load's status row could not be written") from error
+            raise EvidenceWriteError(
+                f"the audit row of this load could not be written with status '{status.value}'"
+            ) from error
 
-    def load_failed(self, error: BaseException) -> None:
-        """Best effort: the audit row of a failed load must not hide why it failed.
+    def record_load_failure(self, error: BaseException) -> None:
+        """Writes the failure into the audit row. Best effort: a failure to write it becomes a warning.
 
-        A load recorded as committed stays so: a failed post-hook does not take it back, its code is added.
+        A load that is recorded as committed keeps that status, for example when its post-hook fails; the code is added.
         """
         committed = f"{LoadStatus.COMMITTED.value}_at" in self._load_row
         try:
             if committed:
-                self.load_status(LoadStatus.COMMITTED, error_message=code_of(error), failed_at=self.clock.utc_now())
+                self.record_load_status(
+                    LoadStatus.COMMITTED, error_message=code_of(error), failed_at=self.clock.utc_now()
+                )
             else:
-                self.load_status(LoadStatus.FAILED, error_message=code_of(error))
+                self.record_load_status(LoadStatus.FAILED, error_message=code_of(error))
         except EvidenceWriteError:
             self.warnings.append("load_status_not_recorded")
 
@@ -220,7 +229,7 @@ class StepLog:
         try:
             self.audit.record_step(self.identity, step)
         except DponeError as error:
-            raise EvidenceWriteError(f"step '{step.step_id}' could not be recorded") from error
+            raise EvidenceWriteError(f"the audit row of step '{step.step_id}' could not be written") from error
 
     def _write_quietly(self, step: LoadStep) -> None:
         try:
@@ -230,7 +239,7 @@ class StepLog:
 
 
 def code_of(error: BaseException) -> str:
-    """The stable code of any exception; foreign ones are internal errors, interruptions keep their names."""
+    """The stable code of any exception: its own, `DPONE_RUN_INTERRUPTED`, or the code of internal errors."""
     if isinstance(error, KeyboardInterrupt):
         return "DPONE_RUN_INTERRUPTED"
     code = getattr(error, "code", None)

@@ -1,12 +1,13 @@
-"""An order-independent hash of typed rows, the same for equal values whatever engine stored them.
+"""Hashes a set of typed rows, independent of their order and of the engine that stored them.
 
-Both sides of a comparison are hashed here, by one engine over Arrow batches of one schema: the source's rows as they
-flow to the sink, the staged rows as they are read back. A row's hash covers every column with its NULLs; the set's
-hash is the sum of row hashes, so order does not matter and duplicates do. Floats have one zero and one NaN; decimals,
-times and integers are compared in the schema's own type, so scale and width of a source do not matter.
+Both sides of a comparison are hashed here, over Arrow batches of one schema: the source rows on their way to the
+sink, and the staged rows as they are read back. The hash of a row covers every column and its NULLs. The hash of the
+set is the sum of the row hashes, so order does not matter and duplicates do. Of floats all zeros are equal and all
+NaN are equal; decimals, times and integers are compared in the type of the schema, whatever their scale and width in
+the source.
 
-Not cryptographic per row: two 64-bit sums detect differences between honest engines. Source: design "Quality", case
-H09. Memory is bounded by one batch.
+Not cryptographic: two 64-bit sums detect differences between honest engines. Source: design "Quality", case H09.
+Memory is bounded by one batch.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ _MODULUS: Final = 1 << 128
 
 @dataclass(slots=True)
 class TypedHash:
-    """Feed batches with `update`, then ask for `digest`. `sample_key` restricts it to rows whose key falls into the
-    sample (one of 16 key values, the same on both sides); () hashes every row."""
+    """Hashes the batches given to `update`; `digest` returns the result.
+
+    With `sample_key` only rows whose key falls into the sample are hashed: about one key value in 16, the same ones on
+    both sides. With () every row is hashed.
+    """
 
     schema: pa.Schema
     sample_key: tuple[str, ...] = ()
@@ -39,11 +43,11 @@ class TypedHash:
     _connection: duckdb.DuckDBPyConnection | None = field(default=None, repr=False)
 
     def update(self, batch: pa.RecordBatch) -> None:
-        """Raises ConnectorError `typed_hash_value_refused` for a value that the schema cannot hold."""
+        """Adds the rows of a batch. Raises ConnectorError `typed_hash_value_refused` for a value outside its type."""
         if batch.num_rows == 0 or not self.schema.names:
             return
-        typed = _typed(batch, self.schema)
-        query = _query(self.schema, self.sample_key)
+        typed = _cast_exactly(batch, self.schema)
+        query = _build_query(self.schema, self.sample_key)
         engine = self._engine()
         engine.register("batch", typed)
         try:
@@ -55,7 +59,7 @@ class TypedHash:
         self._second = (self._second + int(second)) % _MODULUS
 
     def digest(self) -> str:
-        """`sha256:` over columns, row count and both sums; equal sets of rows give equal digests."""
+        """`sha256:` fingerprint of columns, row count and sums. Equal sets of rows give equal digests."""
         return fingerprint(
             {
                 "columns": [[field.name, str(field.type)] for field in self.schema],
@@ -78,24 +82,27 @@ class TypedHash:
         return self._connection
 
 
-def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
-    """The batch in the schema's types and order, cast exactly, as columns the engine can hold without rounding."""
+def _cast_exactly(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """The batch in the types and column order of `schema`. Raises ConnectorError for a value that a cast would
+    change.
+    """
     arrays = []
     for expected in schema:
         column = batch.column(expected.name)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         try:
-            arrays.append(_comparable(column.cast(expected.type, safe=True)))
+            arrays.append(_make_comparable(column.cast(expected.type, safe=True)))
         except pa.ArrowException as error:
             raise ConnectorError(
-                f"column '{expected.name}' holds a value that {expected.type} cannot", code="typed_hash_value_refused"
+                f"column '{expected.name}' holds a value that does not fit into {expected.type}",
+                code="typed_hash_value_refused",
             ) from error
     return pa.Table.from_arrays(arrays, names=schema.names)
 
 
-def _comparable(values: pa.Array) -> pa.Array:
-    """Times as the integers they are, since the engine's own types are coarser; its decimals end at 38 digits."""
+def _make_comparable(values: pa.Array) -> pa.Array:
+    """Times as their integers, because the engine's time types are coarser; decimals above 38 digits as text."""
     if pa.types.is_decimal256(values.type):
         return values.cast(pa.string())
     if pa.types.is_temporal(values.type):
@@ -103,17 +110,17 @@ def _comparable(values: pa.Array) -> pa.Array:
     return values
 
 
-def _query(schema: pa.Schema, sample_key: tuple[str, ...]) -> str:
-    values = ", ".join(_canonical(column) for column in schema)
+def _build_query(schema: pa.Schema, sample_key: tuple[str, ...]) -> str:
+    values = ", ".join(_canonical_expression(column) for column in schema)
     condition = ""
     if sample_key:
-        key = ", ".join(_canonical(schema.field(name)) for name in sample_key)
+        key = ", ".join(_canonical_expression(schema.field(name)) for name in sample_key)
         condition = f" WHERE hash('sample', {key}) % {SAMPLE_DIVISOR} = 0"
     first, second = f"hash('a', {values})::HUGEINT", f"hash({values}, 'b')::HUGEINT"
     return f"SELECT count(*), coalesce(sum({first}), 0), coalesce(sum({second}), 0) FROM batch{condition}"
 
 
-def _canonical(column: Any) -> str:
+def _canonical_expression(column: Any) -> str:
     name: str = '"' + column.name.replace('"', '""') + '"'
     if pa.types.is_floating(column.type):
         return f"CASE WHEN isnan({name}) THEN 'nan' ELSE ({name} + 0.0)::DOUBLE::VARCHAR END"

@@ -1,7 +1,7 @@
-"""The typed hashes that declared gates ask for, of one side of one load.
+"""Computes the typed hashes that the declared gates compare, for one side of one load.
 
-The source side is fed by the pump with the batches that flow to the sink, the target side with the rows of this load
-as they are read back. Without a typed hash gate nothing is hashed. Source: design "Quality".
+The pump feeds the source side with the batches it hands to the sink; the target side gets the rows of this load as they
+are read back. Without a typed-hash gate nothing is hashed. Source: design "Quality".
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from dpone_core.quality.policy import QualityGatePolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideHashes:
-    """One hash per asked mode over one Arrow schema, the same for both sides. `close` frees the hashing engines."""
+    """One hash for each mode that a gate asks for, over the Arrow schema that both sides share.
+
+    `close` frees the hashing engines.
+    """
 
     schema: pa.Schema
     unique_key: tuple[str, ...]
@@ -28,19 +31,24 @@ class SideHashes:
 
     @classmethod
     def of(cls, policy: QualityGatePolicy, schema: pa.Schema, unique_key: tuple[str, ...]) -> SideHashes | None:
-        """None when no gate compares hashes. A sample without a key is not taken: its hash stays missing."""
+        """Empty hashes for the gates of `policy`; None when no gate compares hashes.
+
+        Without a unique key the sample hash stays missing, so a gate of mode `sample` does not pass.
+        """
         modes = hash_modes(policy)
         return cls._empty(modes, schema, unique_key) if modes else None
 
     def other_side(self) -> SideHashes:
+        """Empty hashes of the same modes and schema, for the other side of the comparison."""
         return self._empty(self.modes, self.schema, self.unique_key)
 
     def update(self, batch: pa.RecordBatch) -> None:
+        """Adds the rows of a batch to every hash. Raises ConnectorError `typed_hash_value_refused`."""
         for typed in self.hashes.values():
             typed.update(batch)
 
     def snapshot(self, row_count: int) -> QualitySideSnapshot:
-        """`row_count` with the hashes of everything seen so far; closes."""
+        """The hashes of all batches so far together with `row_count`; closes the hashing engines."""
         digests = {mode: typed.digest() for mode, typed in self.hashes.items()}
         self.close()
         return QualitySideSnapshot(
@@ -48,6 +56,7 @@ class SideHashes:
         )
 
     def snapshot_of(self, batches: Iterable[pa.RecordBatch], row_count: int) -> QualitySideSnapshot:
+        """Hashes all of `batches` and returns the snapshot; closes the hashing engines also after a failure."""
         try:
             for batch in batches:
                 self.update(batch)
@@ -70,5 +79,5 @@ class SideHashes:
 
 
 def hash_modes(policy: QualityGatePolicy) -> frozenset[HashMode]:
-    """Modes of the policy's typed hash gates, whatever their severity."""
+    """The hash modes that the typed-hash gates of `policy` compare, whatever their severity."""
     return frozenset(gate.hash_mode for gate in policy.gates if gate.type is GateType.TYPED_HASH_RECONCILIATION)

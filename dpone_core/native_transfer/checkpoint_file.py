@@ -1,7 +1,8 @@
-"""Checkpoints as append-only JSONL: one file per route and run, every change one synced write under a lock.
+"""Stores checkpoints in append-only JSONL files: one file per route and run, one synced write per change, under a
+lock.
 
-A last line without its line feed was torn by a crash: it is left out, said so, and cut off by the next append, so that
-the new line starts on a fresh line. Damage anywhere else fails closed. A run that is complete or released gets another
+A last line without line feed was cut short by a crash: it is ignored, reported by `has_torn_end`, and removed by the
+next append. Any other damage raises CheckpointUnreadableError. The file of a complete or released run gets another
 suffix, so that later runs of the route need not read it.
 """
 
@@ -25,10 +26,10 @@ from dpone_core.native_transfer.checkpoints import (
     CheckpointSupersededError,
     CheckpointUnreadableError,
     checkpoint_json,
-    checkpoint_of,
+    may_replace,
+    parse_checkpoint,
+    parse_run,
     run_json,
-    run_of,
-    takes_place,
 )
 
 _OPEN: Final = ".jsonl"
@@ -37,14 +38,14 @@ _ROUTE_CHARACTERS: Final = 32
 
 
 class CheckpointFileError(ETLExecutionError):
-    """The operating system refused a checkpoint file; its path is not shown."""
+    """A checkpoint file could not be read or written. Its path is not shown; the system's error is in `__cause__`."""
 
     code = "partition_checkpoint_not_written"
 
 
 @dataclass(slots=True)
 class _Content:
-    """What the whole lines of one file say; `whole_bytes` is where the next line belongs."""
+    """The content of the complete lines of one file. The next line belongs at byte `whole_bytes`."""
 
     run: TransferRun | None = None
     latest: dict[str, PartitionCheckpoint] = field(default_factory=dict)
@@ -79,7 +80,9 @@ class CheckpointFiles:
         with self._locked(run.route) as directory:
             path = _path(directory, run.run_id)
             if _content(path).run != before:
-                raise CheckpointSupersededError("another process has written the record of this run since it was read")
+                raise CheckpointSupersededError(
+                    "another process has changed the stored plan of this run since it was read; nothing was written"
+                )
             _append(path, [run_json(run)])
             suffix = _OPEN if run.state is TransferRunState.OPEN else _CLOSED
             wanted = directory / f"{safe_run_id(run.run_id)}{suffix}"
@@ -94,8 +97,10 @@ class CheckpointFiles:
         with self._locked(route) as directory:
             path = _path(directory, run_id)
             stored = _content(path).latest
-            if not all(takes_place(stored.get(record.partition_id), record, before) for record in records):
-                raise CheckpointSupersededError("another process has written this checkpoint since it was read")
+            if not all(may_replace(stored.get(record.partition_id), record, before) for record in records):
+                raise CheckpointSupersededError(
+                    "another process has changed a checkpoint of this run since it was read; nothing was written"
+                )
             _append(path, lines)
             _sync_directory(directory)
 
@@ -103,13 +108,13 @@ class CheckpointFiles:
         with self._locked(route) as directory:
             return tuple(_content(_path(directory, run_id)).latest.values())
 
-    def torn(self, route: TransferRoute, run_id: str) -> bool:
+    def has_torn_end(self, route: TransferRoute, run_id: str) -> bool:
         with self._locked(route) as directory:
             return _content(_path(directory, run_id)).torn
 
     @contextmanager
     def _locked(self, route: TransferRoute) -> Iterator[Path]:
-        """The route's directory, held by this process and thread alone. Raises CheckpointFileError."""
+        """Locks the directory of the route for this thread alone. Raises CheckpointFileError."""
         directory = self.root / route.key.removeprefix("sha256:")[:_ROUTE_CHARACTERS]
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -124,7 +129,7 @@ class CheckpointFiles:
 
 
 def _path(directory: Path, run_id: str) -> Path:
-    """The run's file under either suffix; an open one where there is none yet."""
+    """The file of a run, open or closed; the path of an open one when there is none yet."""
     closed = directory / f"{safe_run_id(run_id)}{_CLOSED}"
     return closed if closed.exists() else directory / f"{safe_run_id(run_id)}{_OPEN}"
 
@@ -161,12 +166,14 @@ def _content(path: Path) -> _Content:
 def _apply(line: bytes, content: _Content) -> None:
     try:
         document = json.loads(line.decode("utf-8"))
-    except ValueError as error:  # also text that is no UTF-8
-        raise CheckpointUnreadableError("a checkpoint file is damaged before its end") from error
+    except ValueError as error:  # also raised for text that is not UTF-8
+        raise CheckpointUnreadableError(
+            "a complete line of a checkpoint file is not valid JSON; nothing is read from the file"
+        ) from error
     if isinstance(document, dict) and "kind" in document:
-        content.run = run_of(document)
+        content.run = parse_run(document)
         return
-    record = checkpoint_of(document)
+    record = parse_checkpoint(document)
     content.latest[record.partition_id] = record
 
 

@@ -1,8 +1,8 @@
-"""Checkpoints in the sink's control tables: `__dpone__transfer_runs` and `__dpone__transfer_checkpoints`.
+"""Stores checkpoints in the sink's control tables `__dpone__transfer_runs` and `__dpone__transfer_checkpoints`.
 
-Written once against `ports.control`. They survive the machine that ran the load, which a file need not. Only the
-newest record of a partition is kept; it takes the place of the one its writer knew, by comparing and setting, also
-when a clock ran backwards.
+Unlike a file they outlive the machine that ran the load. Only the newest record of each partition is stored; a
+compare-and-set replaces the record that its writer has read, even when a clock ran backwards. One implementation for
+all sinks, over `ports.control`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dpone_core.native_transfer.checkpoints import (
     CheckpointSupersededError,
     CheckpointUnreadableError,
     checkpoint_json,
-    checkpoint_of,
+    may_replace,
+    parse_checkpoint,
+    parse_run,
     run_json,
-    run_of,
-    takes_place,
 )
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
 from dpone_core.ports.runtime import Clock
@@ -32,10 +32,11 @@ _VERSION: Final = "updated_at"
 _TEXT: Final = ControlColumnKind.TEXT
 _TICK: Final = timedelta(microseconds=1)
 _BEGINNING: Final = datetime(1970, 1, 2, tzinfo=UTC)
-_SUPERSEDED: Final = "another process has written this since it was read"
+_SUPERSEDED: Final = "another process has changed the stored transfer since this process read it"
 
 
 def runs_table(schema: str) -> ControlTable:
+    """One row per route and run: its state, and the plan as JSON."""
     return ControlTable(
         schema=schema,
         name="__dpone__transfer_runs",
@@ -50,7 +51,7 @@ def runs_table(schema: str) -> ControlTable:
 
 
 def checkpoints_table(schema: str) -> ControlTable:
-    """`rows_exported`, status and target stand beside the record for whoever looks with SQL."""
+    """One row per partition: its record as JSON, with status, target and rows as columns for a look with SQL."""
     texts = ("route_key", "run_id", "transfer_partition_id", "target_table", "status", "record_json")
     return ControlTable(
         schema=schema,
@@ -68,7 +69,7 @@ def checkpoints_table(schema: str) -> ControlTable:
 
 @dataclass(slots=True, kw_only=True)
 class CheckpointTables:
-    """CheckpointStore over one sink's control tables, which the first record creates."""
+    """CheckpointStore over the control tables of one sink; the first write creates them."""
 
     control: ControlTables
     schema: str
@@ -123,18 +124,18 @@ class CheckpointTables:
             }
             if before is None:
                 self.control.upsert(table, (row,))
-            elif not takes_place(
-                None if stored is None else checkpoint_of(_document(stored)), record, before
+            elif not may_replace(
+                None if stored is None else parse_checkpoint(_document(stored)), record, before
             ) or not self.control.compare_and_set(table, key, stored, row):
                 raise CheckpointSupersededError(_SUPERSEDED)
 
     def latest(self, route: TransferRoute, run_id: str) -> tuple[PartitionCheckpoint, ...]:
         rows = self.control.read(checkpoints_table(self.schema), {"route_key": route.key, "run_id": run_id})
-        records = [checkpoint_of(_document(row)) for row in rows]
+        records = [parse_checkpoint(_document(row)) for row in rows]
         return tuple(sorted(records, key=lambda record: (record.bounds.partition_index, record.partition_id)))
 
-    def torn(self, route: TransferRoute, run_id: str) -> bool:
-        """The engine writes a row as a whole or not at all."""
+    def has_torn_end(self, route: TransferRoute, run_id: str) -> bool:
+        """Always False: the engine writes a row whole or not at all."""
         return False
 
     def _version_after(self, stored: ControlRow | None) -> datetime:
@@ -149,11 +150,11 @@ class CheckpointTables:
 
 
 def _run(row: ControlRow) -> TransferRun:
-    return run_of(_document(row))
+    return parse_run(_document(row))
 
 
 def _document(row: ControlRow) -> object:
     try:
         return json.loads(str(row["record_json"]))
     except ValueError as error:
-        raise CheckpointUnreadableError("a stored checkpoint cannot be read") from error
+        raise CheckpointUnreadableError("the JSON of a stored checkpoint or transfer run cannot be read") from error

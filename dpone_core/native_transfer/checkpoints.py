@@ -1,7 +1,7 @@
-"""What a checkpoint store must do, and the JSON of what it keeps. Two stores exist: a JSONL file and control tables.
+"""The port for storing checkpoints, and their JSON form. Implemented by a JSONL file and by control tables.
 
-Kept: partition ids, bounds, counters, hashes, stable codes. Not kept: rows, SQL, driver texts, paths (S0 invariant 11).
-A stored counter that is not a non-negative integer is read as unknown; written, it is refused.
+Stored are partition ids, bounds, counters, hashes and stable codes; no rows, SQL, driver texts or paths (S0 invariant
+11). A counter that is not a non-negative integer is refused when written, and read as unknown when stored.
 """
 
 from __future__ import annotations
@@ -30,63 +30,68 @@ _HASH_CHARACTERS: Final = 64
 
 
 class CheckpointUnreadableError(ETLExecutionError):
-    """A stored checkpoint is damaged elsewhere than at a torn end; nothing is guessed from the rest."""
+    """A stored checkpoint is damaged, and not only cut short at its end. Nothing is concluded from the rest."""
 
     code = "partition_checkpoint_unreadable"
 
 
 class CheckpointCounterError(ETLExecutionError):
-    """A row or byte counter is not a non-negative integer; nothing was written."""
+    """A row or byte counter to be written is not a non-negative integer. Nothing was written."""
 
     code = "partition_checkpoint_counter_invalid"
 
 
 class CheckpointSupersededError(ETLExecutionError):
-    """Another process wrote this checkpoint, or planned the run anew, since this one read it; that stands."""
+    """Another process changed a checkpoint or planned the run anew since this one read it. Its record stays."""
 
     code = "partition_checkpoint_superseded"
 
     def __init__(self, message: str) -> None:
         super().__init__(
             message,
-            fix="look at the ranges with `dpone transfer show`; if another try published this one, nothing is to be"
-            " done, else clear its mapped task, then the load",
+            fix="look at the partitions with `dpone transfer show`: if another try has published this one, nothing is "
+            "left to do; else clear its mapped task, then the load",
         )
 
 
 Before = Mapping[str, Sequence[PartitionCheckpoint]]
-"""What a writer knows to be stored, by partition id: one of these; a partition without any must not be stored yet."""
+"""The records a writer expects to replace, by partition id. One of them must be stored; with none, none may be."""
 
 
 class CheckpointStore(Protocol):
-    """Durable checkpoints of one route. Publications hold the lease of the target; whoever plans or stages ranges does
-    not, and a process may wake up when others have long gone on. So every write names what it takes the place of."""
+    """Durable storage of transfer runs and their checkpoints.
+
+    Processes that plan or stage partitions do not hold the lease of the target, and one of them may continue long after
+    another has taken over. So every write names the record it replaces, and is refused when another one is stored.
+    """
 
     def open_runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
-        """Runs of the route that are neither complete nor released, in run id order."""
+        """Runs of the route in state open, that is neither complete nor released, in order of run id."""
         ...
 
     def runs(self, route: TransferRoute) -> tuple[TransferRun, ...]:
-        """Every run of the route that is remembered, whatever its state."""
+        """All stored runs of the route, whatever their state."""
         ...
 
-    def run(self, route: TransferRoute, run_id: str) -> TransferRun | None: ...
+    def run(self, route: TransferRoute, run_id: str) -> TransferRun | None:
+        """The stored run; None when there is none."""
+        ...
 
     def save_run(self, run: TransferRun, before: TransferRun | None) -> None:
-        """Durable when it returns; takes the place of `before`, None = nothing is said of the run.
+        """Replaces the stored run `before`, None for no stored run. Durable when it returns.
 
-        Raises CheckpointSupersededError, nothing written, when something else stands there.
+        Raises CheckpointSupersededError, and writes nothing, when another record is stored.
         """
         ...
 
     def append(
         self, route: TransferRoute, run_id: str, records: Sequence[PartitionCheckpoint], before: Before | None = None
     ) -> None:
-        """Durable when it returns. Torn by a crash, a prefix of the records may be there.
+        """Writes records in order. Durable when it returns; a crash may leave the first ones written.
 
-        Each record takes the place of one of its `before`; without `before`, of whatever stands there. Raises
-        CheckpointSupersededError at the first record that would take the place of something else; a prefix of the
-        records may be there then.
+        Each record replaces one of the records `before` lists for its partition; without `before`, whatever is stored.
+        Raises CheckpointSupersededError at the first record that would replace another one; those before it may be
+        written.
         """
         ...
 
@@ -94,13 +99,13 @@ class CheckpointStore(Protocol):
         """The newest record of each partition id, in the order the ids first appeared."""
         ...
 
-    def torn(self, route: TransferRoute, run_id: str) -> bool:
-        """Whether a half-written last record was found and left out."""
+    def has_torn_end(self, route: TransferRoute, run_id: str) -> bool:
+        """Whether the stored records end in one that a crash cut short; it is ignored."""
         ...
 
 
-def takes_place(stored: PartitionCheckpoint | None, record: PartitionCheckpoint, before: Before | None) -> bool:
-    """Whether `record` may be written over what is stored."""
+def may_replace(stored: PartitionCheckpoint | None, record: PartitionCheckpoint, before: Before | None) -> bool:
+    """Whether `record` may replace `stored`, given the records its writer expects; None for no stored record."""
     if before is None:
         return True
     known = before.get(record.partition_id, ())
@@ -108,15 +113,17 @@ def takes_place(stored: PartitionCheckpoint | None, record: PartitionCheckpoint,
 
 
 def is_same_checkpoint(one: PartitionCheckpoint, other: PartitionCheckpoint) -> bool:
-    """As they are stored."""
+    """Whether both have the same stored form."""
     return canonical_json(checkpoint_json(one)) == canonical_json(checkpoint_json(other))
 
 
 def checkpoint_json(record: PartitionCheckpoint) -> dict[str, object]:
-    """One JSONL line (Facts 6). Raises CheckpointCounterError."""
+    """The stored form of a checkpoint (Facts 6). Raises CheckpointCounterError."""
     for counter in (record.rows_exported, record.bytes_exported):
         if counter is not None and count_or_none(counter) is None:
-            raise CheckpointCounterError("a counter of a partition is not a non-negative integer")
+            raise CheckpointCounterError(
+                "the row and byte counters of a checkpoint must be non-negative integers; nothing was written"
+            )
     return {
         "transfer_partition_id": record.partition_id,
         "status": record.status.value,
@@ -133,8 +140,11 @@ def checkpoint_json(record: PartitionCheckpoint) -> dict[str, object]:
     }
 
 
-def checkpoint_of(document: object) -> PartitionCheckpoint:
-    """Raises CheckpointUnreadableError for anything that `checkpoint_json` does not write."""
+def parse_checkpoint(document: object) -> PartitionCheckpoint:
+    """The checkpoint of its stored form.
+
+    Raises CheckpointUnreadableError for anything `checkpoint_json` does not write.
+    """
     try:
         fields = _mapping(document)
         partition_id = _text(fields["transfer_partition_id"])
@@ -156,10 +166,13 @@ def checkpoint_of(document: object) -> PartitionCheckpoint:
             diagnostics=_mapping(fields["diagnostics"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointUnreadableError("a stored checkpoint cannot be read") from error
+        raise CheckpointUnreadableError(
+            "a stored checkpoint does not have the form in which checkpoints are written"
+        ) from error
 
 
 def run_json(run: TransferRun) -> dict[str, object]:
+    """The stored form of a run and its plan."""
     plan = run.plan
     return {
         "kind": RUN_KIND,
@@ -184,8 +197,8 @@ def run_json(run: TransferRun) -> dict[str, object]:
     }
 
 
-def run_of(document: object) -> TransferRun:
-    """Raises CheckpointUnreadableError for anything that `run_json` does not write."""
+def parse_run(document: object) -> TransferRun:
+    """The run of its stored form. Raises CheckpointUnreadableError for anything `run_json` does not write."""
     try:
         fields = _mapping(document)
         if fields["kind"] != RUN_KIND:
@@ -217,7 +230,9 @@ def run_of(document: object) -> TransferRun:
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointUnreadableError("the stored record of a transfer cannot be read") from error
+        raise CheckpointUnreadableError(
+            "a stored transfer run does not have the form in which runs are written"
+        ) from error
 
 
 def _range_of(document: object) -> KeyRange:

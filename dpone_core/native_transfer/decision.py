@@ -1,7 +1,8 @@
-"""What an attempt does with each planned partition: skip what is committed and still the same, read the rest.
+"""Decides for each planned partition whether an attempt skips or reads it. Pure.
 
-A full refresh replaces the whole target, so one partition to read makes all of them necessary again: committed skips
-are reactivated and counted once, with their new rows (S0 "native logical quality scope"). Pure.
+A partition is skipped when it is committed and still the same. A full refresh replaces the whole target, so as soon as
+one partition must be read, the committed ones are read again too ("reactivated"), and each counts once, with its new
+rows (S0 "native logical quality scope").
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ MATCHING: Final = "committed_matching_checkpoint"
 
 
 class ResumeAction(StrEnum):
+    """What an attempt does with a partition: skip it, or read it (again)."""
+
     SKIP = "skip"
     RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeDecision:
-    """`reason` is one of Facts 6; `checkpoint_status` None where the run has no checkpoint of these bounds."""
+    """What happens to one partition and why (Facts 6). `checkpoint_status` is None without a checkpoint."""
 
     partition: TransferPartition
     action: ResumeAction
@@ -44,27 +47,31 @@ class ResumeDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePlan:
-    """P, A, S and R of one attempt, in plan order."""
+    """The decisions of one attempt, in plan order, and the sets of partitions that follow from them."""
 
     decisions: tuple[ResumeDecision, ...]
     strategy: StrategyMode
 
     @property
     def planned(self) -> tuple[TransferPartition, ...]:
+        """All partitions of the plan."""
         return tuple(decision.partition for decision in self.decisions)
 
     @property
     def skipped(self) -> tuple[TransferPartition, ...]:
+        """Committed partitions that need not be read, as far as they alone are concerned."""
         return tuple(decision.partition for decision in self.decisions if decision.action is ResumeAction.SKIP)
 
     @property
     def active(self) -> tuple[TransferPartition, ...]:
+        """Partitions that this attempt reads, the reactivated ones included."""
         if self.reactivated:
             return self.planned
         return tuple(decision.partition for decision in self.decisions if decision.action is ResumeAction.RETRY)
 
     @property
     def reactivated(self) -> tuple[TransferPartition, ...]:
+        """Skipped partitions that a full refresh reads again, because it reads at least one other."""
         retries = len(self.skipped) < len(self.decisions)
         return self.skipped if retries and self.strategy is StrategyMode.FULL_REFRESH else ()
 
@@ -77,7 +84,7 @@ class ResumePlan:
 
 
 def artifact_checksum(staging_table: str, rows: int, query_hash: str, schema_hash: str) -> str:
-    """What identifies staged rows: where they stand, how many the sink counts, and what they were read by."""
+    """Fingerprint of staged rows: their table, how many the sink counts, and the query and schema they were read by."""
     return fingerprint(
         {"query_hash": query_hash, "rows": rows, "schema_hash": schema_hash, "staging_table": staging_table}
     )
@@ -89,20 +96,26 @@ def decide(
     strategy: StrategyMode,
     artifacts: Mapping[str, str] | None = None,
 ) -> ResumePlan:
-    """`checkpoints` are the run's newest ones; `artifacts` the checksums that are known now, by partition id."""
+    """Decides for every partition, from the newest checkpoint of each. Writes nothing.
+
+    `artifacts` are the checksums of artifacts that exist now, by partition id; a partition without one is not compared.
+    """
     by_bounds: dict[KeyRange, PartitionCheckpoint] = {}
     by_id = {record.partition_id: record for record in checkpoints}
     for record in by_id.values():
         by_bounds.setdefault(record.bounds, record)
     decisions = tuple(
-        _decision(partition, by_id.get(partition.id) or by_bounds.get(partition.bounds), artifacts or {})
+        _decide(partition, by_id.get(partition.id) or by_bounds.get(partition.bounds), artifacts or {})
         for partition in partitions
     )
     return ResumePlan(decisions=decisions, strategy=strategy)
 
 
 def is_reusable(partition: TransferPartition, record: PartitionCheckpoint | None, checksum: str | None) -> bool:
-    """Whether staged rows of an earlier attempt may stand for reading again: loaded, same hashes, counted the same."""
+    """Whether staged rows of an earlier attempt can be used instead of reading again.
+
+    `record` must be LOADED with the query and schema hash of `partition`, and `checksum`, computed now, its checksum.
+    """
     return (
         record is not None
         and record.status is CheckpointStatus.LOADED
@@ -113,10 +126,10 @@ def is_reusable(partition: TransferPartition, record: PartitionCheckpoint | None
     )
 
 
-def _decision(
+def _decide(
     partition: TransferPartition, record: PartitionCheckpoint | None, artifacts: Mapping[str, str]
 ) -> ResumeDecision:
-    reason = _reason(partition, record, artifacts)
+    reason = _find_reason(partition, record, artifacts)
     return ResumeDecision(
         partition=partition,
         action=ResumeAction.SKIP if reason == MATCHING else ResumeAction.RETRY,
@@ -125,7 +138,7 @@ def _decision(
     )
 
 
-def _reason(partition: TransferPartition, record: PartitionCheckpoint | None, artifacts: Mapping[str, str]) -> str:
+def _find_reason(partition: TransferPartition, record: PartitionCheckpoint | None, artifacts: Mapping[str, str]) -> str:
     if record is None:
         return "missing_checkpoint"
     if (record.query_hash, record.schema_hash) != (partition.query_hash, partition.schema_hash):

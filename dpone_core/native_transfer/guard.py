@@ -1,8 +1,8 @@
-"""The target commit guard: armed durably before the target is touched, resolved after its checkpoints are committed.
+"""The target commit guard: stored as armed before the target is touched, resolved once its checkpoints are committed.
 
-A process that dies between the two leaves an armed guard: whether the target holds the batch is then not known here,
-and every later run of the route is refused until an operator has said what was found (Facts 6). The guard travels in
-the checkpoints' diagnostics, so that it is exactly as durable as they are.
+A process that dies between the two leaves an armed guard. Whether the target holds the batch is then unknown, and every
+later run of the route is refused until an operator declares what the target holds (Facts 6). The guard is part of the
+diagnostics of the checkpoints, so it is exactly as durable as they are.
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ RECOVERY: Final = "manual_reconciliation_required"
 
 
 class ManualReconciliationRequiredError(ETLExecutionError):
-    """Whether the target holds a batch of an earlier attempt is not known; nothing was read and nothing mutated."""
+    """It is unknown whether the target holds a batch of an earlier attempt. Nothing was read or mutated."""
 
     code = "native_transfer_manual_reconciliation_required"
 
 
 class GuardInvalidError(ETLExecutionError):
-    """A stored guard cannot be understood, which never counts as resolved."""
+    """A stored guard is missing or malformed. It never counts as resolved."""
 
     code = "native_transfer_target_commit_guard_invalid"
 
 
 class GuardNotArmedError(ETLExecutionError):
-    """A batch would be committed without its guard; the target was not touched."""
+    """The checkpoints of a batch were to be committed although its guard is not armed."""
 
     code = "native_transfer_target_commit_guard_not_armed"
 
 
 class GuardPhase(StrEnum):
+    """How far the commit of a batch has come."""
+
     ARMED = "armed"
     FAILED_BEFORE_TARGET = "failed_before_target"
     CHECKPOINT_COMMITTED = "checkpoint_committed"
@@ -55,6 +57,7 @@ class GuardPhase(StrEnum):
 
     @property
     def is_unresolved(self) -> bool:
+        """Whether it is open what became of the target, so that an operator must decide."""
         return self in (GuardPhase.ARMED, GuardPhase.CHECKPOINT_INCOMPLETE, GuardPhase.TARGET_OUTCOME_UNKNOWN)
 
 
@@ -68,12 +71,14 @@ _STATUS: Final = {
 
 
 def batch_id(run_id: str, partition_ids: Iterable[str]) -> str:
-    """Partitions that become visible together, in one run."""
+    """Fingerprint of the partitions that are published together in one run."""
     return fingerprint({"partition_ids": sorted(partition_ids), "run_id": run_id})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCommitGuard:
+    """The guard of one batch, as its checkpoints carry it. `strategy` is None in records of older versions."""
+
     checkpoint_batch_id: str
     phase: GuardPhase
     strategy: StrategyMode | None = None
@@ -88,35 +93,46 @@ class TargetCommitGuard:
         return document if self.strategy is None else {**document, "strategy": self.strategy.value}
 
 
-def guard_of(record: PartitionCheckpoint) -> TargetCommitGuard | None:
-    """The guard a checkpoint carries; None without one. Raises GuardInvalidError."""
+def read_guard(record: PartitionCheckpoint) -> TargetCommitGuard | None:
+    """The guard of a checkpoint, None for none.
+
+    Raises GuardInvalidError for a missing, malformed or contradictory one.
+    """
     document = record.diagnostics.get(GUARD_FIELD)
     if document is None:
         if record.status is CheckpointStatus.EXPORTED:
-            raise GuardInvalidError("a partition was handed to the target and its guard is missing")
+            raise GuardInvalidError(
+                "the checkpoint of a partition says it was handed to the target, but it carries no guard"
+            )
         return None
     try:
         guard = _guard_of(document)
     except (KeyError, TypeError, ValueError) as error:
-        raise GuardInvalidError("the guard of a partition cannot be understood") from error
+        raise GuardInvalidError(
+            f"the guard in the checkpoint of a partition is malformed; expected {GUARD_SCHEMA}"
+        ) from error
     if guard.phase.status is not record.status:
-        raise GuardInvalidError("the guard of a partition contradicts its status")
+        raise GuardInvalidError(
+            f"the guard of a partition has phase '{guard.phase}', which contradicts its status '{record.status}'"
+        )
     return guard
 
 
-def unresolved(records: Iterable[PartitionCheckpoint]) -> tuple[PartitionCheckpoint, ...]:
-    """Checkpoints whose guard leaves open what became of the target. Raises GuardInvalidError."""
-    return tuple(record for record in records if (guard := guard_of(record)) is not None and guard.phase.is_unresolved)
+def find_unresolved(records: Iterable[PartitionCheckpoint]) -> tuple[PartitionCheckpoint, ...]:
+    """The checkpoints with an unresolved guard. Raises GuardInvalidError."""
+    return tuple(
+        record for record in records if (guard := read_guard(record)) is not None and guard.phase.is_unresolved
+    )
 
 
 def require_resolved(run_id: str, records: Sequence[PartitionCheckpoint]) -> None:
     """Raises ManualReconciliationRequiredError while a guard of the run is unresolved."""
-    open_guards = unresolved(records)
+    open_guards = find_unresolved(records)
     if open_guards:
         raise ManualReconciliationRequiredError(
-            f"run {run_id!r} ended while {len(open_guards)} of its partitions were being published; whether the target "
-            "holds them is not known",
-            fix="look with `dpone transfer show`, then say what you found with `dpone transfer reconcile`",
+            f"run {run_id!r} ended while it published {len(open_guards)} partitions, and it is unknown whether the "
+            "target holds them",
+            fix="look with `dpone transfer show`, then declare what the target holds with `dpone transfer reconcile`",
         )
 
 

@@ -1,10 +1,10 @@
-"""Writes the checkpoints of one attempt, in the only order they may change, and the guard around a target commit.
+"""Writes the checkpoints of one attempt in their allowed order, and the guard around each target commit.
 
-COMMITTED is terminal for whatever fails later: it never becomes FAILED here (S0 invariant 9). A full refresh that
-reads a committed partition again replaces its checkpoint by the newly staged one.
+A committed partition never becomes failed, whatever fails later (S0 invariant 9). Only a full refresh that reads it
+again replaces its checkpoint, by that of the newly staged rows.
 
-Every record takes the place of the one this attempt knows, and of no other: who was slower than the process that took
-over from it is refused, and what that one wrote stands.
+Every record replaces the one this attempt has read, and no other. When another process has taken over meanwhile, the
+write of this one is refused and the other's record stays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpone_core.native_transfer.guard import (
     GuardPhase,
     TargetCommitGuard,
     batch_id,
-    guard_of,
+    read_guard,
 )
 from dpone_core.ports.runtime import Clock
 
@@ -40,14 +40,17 @@ CONVERTED_FIELD: Final = "converted_values"
 
 
 class CheckpointTerminalError(ETLExecutionError):
-    """A committed partition would be taken back by a later failure; nothing was written."""
+    """A later failure tried to mark a committed partition as failed. Nothing was written."""
 
     code = "partition_checkpoint_terminal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferredPartition:
-    """Rows of one partition in the sink: staged, or written by a legacy load. `load_id` wrote them, at `staged_at`."""
+    """One partition whose rows are in the sink, staged or written by a legacy load.
+
+    Load `load_id` wrote them at `staged_at`. `reused`: an earlier attempt staged them and this one did not read them.
+    """
 
     partition: TransferPartition
     rows_exported: int
@@ -61,6 +64,7 @@ class TransferredPartition:
     converted_values: tuple[ConvertedValues, ...] = ()
 
     def diagnostics(self) -> dict[str, object]:
+        """The diagnostics of its checkpoint: counters, checksum, load id and time."""
         return {
             ARTIFACT_FIELD: self.artifact_sha256,
             "rows_loaded": self.rows_loaded,
@@ -75,55 +79,67 @@ class TransferredPartition:
 
 @dataclass(slots=True, kw_only=True)
 class TransferLedger:
-    """Owned by one attempt, used by one thread. `earlier` are records of a plan that this one takes the place of."""
+    """The checkpoints of one run, for one attempt and one thread.
+
+    `latest` are the records this attempt knows to be stored, by partition id; `earlier` those of a replaced plan.
+    """
 
     store: CheckpointStore
     run: TransferRun
     clock: Clock
     latest: dict[str, PartitionCheckpoint] = field(default_factory=dict)
     earlier: dict[str, PartitionCheckpoint] = field(default_factory=dict)
-    _unanswered: dict[str, PartitionCheckpoint] = field(default_factory=dict)
+    _unconfirmed: dict[str, PartitionCheckpoint] = field(default_factory=dict)
 
-    def planned(self, partitions: Sequence[TransferPartition]) -> None:
-        """Partitions without a checkpoint of their own; every other one keeps what it says."""
+    def record_planned(self, partitions: Sequence[TransferPartition]) -> None:
+        """Writes a PLANNED checkpoint for every partition that has none yet."""
         missing = [partition for partition in partitions if partition.id not in self.latest]
         now = self.clock.utc_now()
-        self.append([_record(partition, CheckpointStatus.PLANNED, now, None, {}) for partition in missing])
+        self.append([_make_record(partition, CheckpointStatus.PLANNED, now, None, {}) for partition in missing])
 
     def require_current(self, partitions: Sequence[TransferPartition]) -> None:
-        """Raises CheckpointSupersededError when another process has written one of these since, or the run."""
+        """Raises CheckpointSupersededError when another process has changed one of these checkpoints, or the run."""
         self._require_own_run()
         stored = {record.partition_id: record for record in self.store.latest(self.run.route, self.run.run_id)}
         for partition in partitions:
             found, known = stored.get(partition.id), self.latest.get(partition.id)
             if found is None or known is None or not is_same_checkpoint(found, known):
                 index = partition.bounds.partition_index
-                raise CheckpointSupersededError(f"another process has written the checkpoint of partition {index}")
+                raise CheckpointSupersededError(
+                    f"another process has changed the checkpoint of partition {index} since this process read it"
+                )
 
     def is_published_by_other(self, partition: TransferPartition) -> bool:
-        """Whether the store says that a publication has it, or had it in hand: then nobody stages it."""
+        """Whether the stored checkpoint says that another process has published the partition, or is about to."""
         return any(
             record.partition_id == partition.id
             and record.status in (CheckpointStatus.EXPORTED, CheckpointStatus.COMMITTED)
             for record in self.store.latest(self.run.route, self.run.run_id)
         )
 
-    def loaded(self, done: TransferredPartition) -> None:
+    def record_loaded(self, done: TransferredPartition) -> None:
+        """Writes the LOADED checkpoint of a staged partition. Raises CheckpointSupersededError."""
         self._require_own_run()
-        self.append([self.transferred(done, CheckpointStatus.LOADED, {})])
+        self.append([self.build_record(done, CheckpointStatus.LOADED, {})])
 
-    def failed(self, partition: TransferPartition, code: str) -> None:
-        """A partition that was not transferred. One that is committed stays so: its earlier rows are in the target."""
+    def record_failed(self, partition: TransferPartition, code: str) -> None:
+        """Writes the FAILED checkpoint of a partition with the code of its failure. Raises CheckpointSupersededError.
+
+        A committed partition stays committed, because its earlier rows are in the target.
+        """
         current = self.latest.get(partition.id)
         if current is not None and current.status is CheckpointStatus.COMMITTED:
             return
         self._require_own_run()
         now = self.clock.utc_now()
-        self.append([_record(partition, CheckpointStatus.FAILED, now, now, {"error": code})])
+        self.append([_make_record(partition, CheckpointStatus.FAILED, now, now, {"error": code})])
 
     def append(self, records: Sequence[PartitionCheckpoint]) -> None:
-        """Raises CheckpointTerminalError, nothing written, when a committed partition would fail, and
-        CheckpointSupersededError at the first record whose partition another process has written."""
+        """Writes records and remembers them as the latest.
+
+        Raises CheckpointTerminalError, and writes nothing, when a committed partition would become failed; and
+        CheckpointSupersededError at the first record whose stored predecessor another process has replaced.
+        """
         for record in records:
             before = self.latest.get(record.partition_id)
             if (
@@ -131,97 +147,117 @@ class TransferLedger:
                 and before.status is CheckpointStatus.COMMITTED
                 and record.status is CheckpointStatus.FAILED
             ):
-                raise CheckpointTerminalError("a committed partition cannot fail any more")
+                raise CheckpointTerminalError("a partition that is committed in the target cannot be marked as failed")
         if records:
             self._write({record.partition_id: record for record in records})
 
     def _write(self, records: Mapping[str, PartitionCheckpoint]) -> None:
-        """Those whose answer was lost may be stored or not: their next records take the place of either."""
-        before = {key: self._known(key) for key in records}
+        """Writes the records.
+
+        After an error it is unknown whether they are stored: the next write accepts either state.
+        """
+        before = {key: self._expected_records(key) for key in records}
         try:
             self.store.append(self.run.route, self.run.run_id, list(records.values()), before)
         except CheckpointSupersededError:
-            self._take_in(records)
+            self._adopt_written(records)
             raise
         except BaseException:
-            self._unanswered.update(records)
+            self._unconfirmed.update(records)
             raise
         for key in records:
-            self._unanswered.pop(key, None)
+            self._unconfirmed.pop(key, None)
         self.latest.update(records)
 
-    def _known(self, key: str) -> list[PartitionCheckpoint]:
-        known = (self.latest.get(key) or self.earlier.get(key), self._unanswered.get(key))
+    def _expected_records(self, key: str) -> list[PartitionCheckpoint]:
+        known = (self.latest.get(key) or self.earlier.get(key), self._unconfirmed.get(key))
         return [record for record in known if record is not None]
 
-    def _take_in(self, records: Mapping[str, PartitionCheckpoint]) -> None:
-        """Those that were written before another one was refused."""
+    def _adopt_written(self, records: Mapping[str, PartitionCheckpoint]) -> None:
+        """Remembers those of `records` that were stored before another one was refused."""
         for stored in self.store.latest(self.run.route, self.run.run_id):
             sent = records.get(stored.partition_id)
             if sent is not None and is_same_checkpoint(stored, sent):
                 self.latest[stored.partition_id] = sent
 
     def is_handed_over(self, partition: TransferPartition) -> bool:
-        """Whether its checkpoint says, or may say, that the target was touched for it."""
+        """Whether the stored checkpoint says, or may say, that the partition was handed to the target."""
         current = self.latest.get(partition.id)
         handed = current is not None and current.status in (CheckpointStatus.EXPORTED, CheckpointStatus.COMMITTED)
-        return handed or partition.id in self._unanswered
+        return handed or partition.id in self._unconfirmed
 
     def _require_own_run(self) -> None:
         if self.store.run(self.run.route, self.run.run_id) != self.run:
-            raise CheckpointSupersededError("this run has ended or was planned anew since its plan was read")
+            raise CheckpointSupersededError(
+                "this run was completed, released or planned anew since this process read its plan"
+            )
 
     def committed_rows(self) -> dict[str, object]:
-        """Rows by partition id, of COMMITTED checkpoints only, as they are stored."""
+        """Rows of committed partitions by partition id, as stored; a value may be malformed."""
         return {
             record.partition_id: record.rows_exported
             for record in self.latest.values()
             if record.status is CheckpointStatus.COMMITTED
         }
 
-    def transferred(
+    def build_record(
         self, done: TransferredPartition, status: CheckpointStatus, extra: Mapping[str, object]
     ) -> PartitionCheckpoint:
+        """The checkpoint of a transferred partition, with `extra` diagnostics. Writes nothing."""
         now = max(self.clock.utc_now(), done.started_at)
-        record = _record(done.partition, status, done.started_at, now, {**done.diagnostics(), **extra})
+        record = _make_record(done.partition, status, done.started_at, now, {**done.diagnostics(), **extra})
         return replace(record, rows_exported=done.rows_exported, bytes_exported=done.bytes_exported)
 
-    def guarded(self, batch: Sequence[TransferredPartition], witness: Mapping[str, object]) -> GuardedCommit:
+    def guard_commit(self, batch: Sequence[TransferredPartition], witness: Mapping[str, object]) -> GuardedCommit:
+        """The guard for publishing `batch`, not armed yet. `witness` names the publication for the sink's load
+        marker.
+        """
         return GuardedCommit(ledger=self, batch=tuple(batch), witness=dict(witness))
 
 
 @dataclass(slots=True, kw_only=True)
 class GuardedCommit:
-    """One batch on its way into the target. `witness` is what the sink's own load marker is compared with later."""
+    """The guard of one batch: call `arm` before its publication, `commit` after it, a `mark_` method after a failure.
+
+    `witness` names the publication, so that the load marker of the sink can be compared with it later.
+    """
 
     ledger: TransferLedger
     batch: tuple[TransferredPartition, ...]
     witness: Mapping[str, object]
 
     def arm(self) -> None:
-        """Durable before the target is touched. Raises CheckpointSupersededError when a range was staged anew since."""
+        """Stores the armed guard. Call it before the target is touched.
+
+        Raises CheckpointSupersededError when another process has changed a checkpoint of the batch.
+        """
         self.ledger.require_current([done.partition for done in self.batch])
         self._move(GuardPhase.ARMED, {})
 
-    def refused(self, code: str) -> None:
-        """The sink said that nothing was published. A range that was never handed over keeps what it says."""
+    def mark_refused(self, code: str) -> None:
+        """The sink said that nothing was published.
+
+        Partitions whose armed guard was never stored keep their checkpoint.
+        """
         self._move(GuardPhase.FAILED_BEFORE_TARGET, {"error": code}, only_handed_over=True)
 
-    def unknown(self, code: str) -> None:
-        """Nobody knows what the target holds."""
+    def mark_unknown(self, code: str) -> None:
+        """It is unknown whether the target holds the batch; an operator has to reconcile it."""
         self._move(GuardPhase.TARGET_OUTCOME_UNKNOWN, {"error": code})
 
     def commit(self) -> None:
-        """The target holds the batch. Raises GuardNotArmedError when the guard was never armed."""
+        """The target holds the batch: commits its checkpoints. Raises GuardNotArmedError without the armed guard."""
         for done in self.batch:
             record = self.ledger.latest.get(done.partition.id)
-            guard = None if record is None else guard_of(record)
+            guard = None if record is None else read_guard(record)
             if guard is None or guard.phase is not GuardPhase.ARMED or guard.checkpoint_batch_id != self._batch_id():
-                raise GuardNotArmedError("a batch is committed only behind its armed guard")
+                raise GuardNotArmedError(
+                    "the checkpoints of a batch can be committed only behind its armed guard, which is not stored"
+                )
         self._move(GuardPhase.CHECKPOINT_COMMITTED, {})
 
-    def incomplete(self, code: str) -> None:
-        """The target holds the batch and its committed checkpoints could not be written."""
+    def mark_incomplete(self, code: str) -> None:
+        """The target holds the batch, but its committed checkpoints could not be written."""
         self._move(GuardPhase.CHECKPOINT_INCOMPLETE, {"error": code})
 
     def _move(self, phase: GuardPhase, extra: Mapping[str, object], *, only_handed_over: bool = False) -> None:
@@ -230,13 +266,13 @@ class GuardedCommit:
         )
         details = {**extra, GUARD_FIELD: guard.as_json(), WITNESS_FIELD: dict(self.witness)}
         moved = [done for done in self.batch if not only_handed_over or self.ledger.is_handed_over(done.partition)]
-        self.ledger.append([self.ledger.transferred(done, phase.status, details) for done in moved])
+        self.ledger.append([self.ledger.build_record(done, phase.status, details) for done in moved])
 
     def _batch_id(self) -> str:
         return batch_id(self.ledger.run.run_id, (done.partition.id for done in self.batch))
 
 
-def _record(
+def _make_record(
     partition: TransferPartition,
     status: CheckpointStatus,
     started_at: datetime,

@@ -1,7 +1,8 @@
-"""Resolving a guard by what a person found: the only way out of an unresolved one, and it leaves a trace (Facts 6).
+"""Resolves a guard by what an operator found in the target. Nothing else resolves one. Pure.
 
-Pure. `published` makes the batch's checkpoints committed, `not_published` makes them failed, so that its ranges are
-transferred again. `removed` releases the whole run: its rows are no longer in the target.
+`published` makes the checkpoints of the batch committed; `not_published` makes them failed, so that its partitions are
+transferred again; `removed` releases the whole run, because its rows are no longer in the target. The declaration stays
+in the checkpoints (Facts 6).
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from dpone_core.native_transfer.guard import (
     WITNESS_FIELD,
     GuardPhase,
     TargetCommitGuard,
-    guard_of,
-    unresolved,
+    find_unresolved,
+    read_guard,
 )
 
 RECONCILED_FIELD: Final = "reconciled"
 
 
 class NothingToReconcileError(ETLConfigurationError):
-    """The run has no unresolved guard; nothing was changed."""
+    """The run has no unresolved guard. Nothing was changed."""
 
     code = "DPONE_TRANSFER_NOTHING_TO_RECONCILE"
 
 
 class ReconciliationContradictedError(ETLConfigurationError):
-    """The sink's own load marker says otherwise; nothing was changed."""
+    """The load marker of the sink contradicts the operator's finding. Nothing was changed."""
 
     code = "DPONE_TRANSFER_MARKER_CONTRADICTS"
 
 
-class Found(StrEnum):
+class Finding(StrEnum):
     """What an operator found in the target."""
 
     PUBLISHED = "published"
@@ -46,27 +47,31 @@ class Found(StrEnum):
     REMOVED = "removed"
 
 
-class SinkSays(StrEnum):
-    """What the load marker of the sink says of a batch."""
+class MarkerAnswer(StrEnum):
+    """What the load marker of the sink says about a batch."""
 
     PUBLISHED = "published"
     NOT_PUBLISHED = "not_published"
     CANNOT_SAY = "cannot_say"
 
     @classmethod
-    def of(cls, held: bool | None) -> SinkSays:
-        if held is None:
+    def of(cls, is_held: bool | None) -> MarkerAnswer:
+        """`is_held`: whether the target holds the batch; None when the marker cannot say."""
+        if is_held is None:
             return cls.CANNOT_SAY
-        return cls.PUBLISHED if held else cls.NOT_PUBLISHED
+        return cls.PUBLISHED if is_held else cls.NOT_PUBLISHED
 
-    def contradicts(self, found: Found) -> bool:
-        """`removed` speaks of what happened after the publication, which no marker knows."""
-        return found is not Found.REMOVED and self is not SinkSays.CANNOT_SAY and self.value != found.value
+    def contradicts(self, found: Finding) -> bool:
+        """Whether the answer rules out the finding. It never does for `removed`: no marker knows of later removals."""
+        return found is not Finding.REMOVED and self is not MarkerAnswer.CANNOT_SAY and self.value != found.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnresolvedBatch:
-    """Partitions that were being published together. `load_id`, `attempt` and `mark` are what the sink is asked by."""
+    """Partitions that were published together when their process ended.
+
+    `load_id` and `attempt` name the publication for the sink; `mark` is the load marker the target had before it.
+    """
 
     batch_id: str
     phase: GuardPhase
@@ -77,41 +82,42 @@ class UnresolvedBatch:
 
     @property
     def rows(self) -> int | None:
+        """Rows of the batch; None when a checkpoint does not count them."""
         counts = [record.rows_exported for record in self.records]
         return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def unresolved_batches(records: Iterable[PartitionCheckpoint]) -> tuple[UnresolvedBatch, ...]:
-    """In the order of their first partition. Raises GuardInvalidError."""
+    """The unresolved batches, in the order of their first partition. Raises GuardInvalidError."""
     grouped: dict[str, list[PartitionCheckpoint]] = {}
-    for record in unresolved(records):
-        guard = guard_of(record)
+    for record in find_unresolved(records):
+        guard = read_guard(record)
         assert guard is not None  # unresolved ones have a guard
         grouped.setdefault(guard.checkpoint_batch_id, []).append(record)
-    return tuple(_batch(batch_id, tuple(found)) for batch_id, found in grouped.items())
+    return tuple(_build_batch(batch_id, tuple(found)) for batch_id, found in grouped.items())
 
 
-def resolved(batch: UnresolvedBatch, found: Found, at: datetime) -> tuple[PartitionCheckpoint, ...]:
-    """The checkpoints as they are written after the declaration."""
-    phase = GuardPhase.CHECKPOINT_COMMITTED if found is Found.PUBLISHED else GuardPhase.FAILED_BEFORE_TARGET
-    return tuple(_resolved(record, batch.batch_id, phase, found, at) for record in batch.records)
+def resolve(batch: UnresolvedBatch, found: Finding, at: datetime) -> tuple[PartitionCheckpoint, ...]:
+    """The checkpoints of the batch after the operator's declaration. Writes nothing."""
+    phase = GuardPhase.CHECKPOINT_COMMITTED if found is Finding.PUBLISHED else GuardPhase.FAILED_BEFORE_TARGET
+    return tuple(_resolve(record, batch.batch_id, phase, found, at) for record in batch.records)
 
 
-def _resolved(
-    record: PartitionCheckpoint, batch_id: str, phase: GuardPhase, found: Found, at: datetime
+def _resolve(
+    record: PartitionCheckpoint, batch_id: str, phase: GuardPhase, found: Finding, at: datetime
 ) -> PartitionCheckpoint:
-    guard = guard_of(record)
-    settled = TargetCommitGuard(
+    guard = read_guard(record)
+    resolved = TargetCommitGuard(
         checkpoint_batch_id=batch_id, phase=phase, strategy=None if guard is None else guard.strategy
     )
-    diagnostics = {**record.diagnostics, GUARD_FIELD: settled.as_json(), RECONCILED_FIELD: found.value}
+    diagnostics = {**record.diagnostics, GUARD_FIELD: resolved.as_json(), RECONCILED_FIELD: found.value}
     return replace(record, status=phase.status, completed_at=max(at, record.started_at), diagnostics=diagnostics)
 
 
-def _batch(batch_id: str, records: tuple[PartitionCheckpoint, ...]) -> UnresolvedBatch:
-    guard, witness = guard_of(records[0]), records[0].diagnostics.get(WITNESS_FIELD)
-    said: Mapping[str, object] = witness if isinstance(witness, Mapping) else {}
-    load_id, attempt, mark = said.get("load_id"), said.get("attempt"), said.get("mark")
+def _build_batch(batch_id: str, records: tuple[PartitionCheckpoint, ...]) -> UnresolvedBatch:
+    guard, witness = read_guard(records[0]), records[0].diagnostics.get(WITNESS_FIELD)
+    fields: Mapping[str, object] = witness if isinstance(witness, Mapping) else {}
+    load_id, attempt, mark = fields.get("load_id"), fields.get("attempt"), fields.get("mark")
     return UnresolvedBatch(
         batch_id=batch_id,
         phase=GuardPhase.ARMED if guard is None else guard.phase,

@@ -1,8 +1,9 @@
-"""The report of one native transfer: Markdown first, JSON last, one pair of files per process and run.
+"""Builds and publishes the report of one native transfer, as Markdown and JSON, one pair of files per process and
+run.
 
-`passed: true` says that the transfer and the acceptance it requires succeeded; it says nothing of post-hooks. The old
-JSON goes before anything new is written, so that a publication which fails half-way leaves no success (S0 invariant
-10, Facts 6).
+`passed: true` says that the transfer and its required acceptance succeeded; it says nothing about post-hooks. The
+JSON of an earlier attempt is removed before the Markdown is written, and the new JSON is written last, so that a
+publication that fails half-way leaves no report of success (S0 invariant 10, Facts 6).
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ COMMIT_UNKNOWN: Final = "COMMIT_UNKNOWN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitUnknown:
-    """The terminal truth about a batch nobody can account for.
+    """The part of the report about a batch in doubt.
 
-    `failure_boundary`: target_invocation (the sink did not say) or checkpoint_persistence (the sink published and its
-    checkpoints are incomplete).
+    `failure_boundary` is `target_invocation` when the sink did not confirm its commit, and `checkpoint_persistence`
+    when it did but the committed checkpoints could not be written.
     """
 
     failure_boundary: str
@@ -54,7 +55,10 @@ class CommitUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferReport:
-    """`unknown` set = terminal and not passed. `consistency` says whether all rows come from one source snapshot."""
+    """The facts of one transfer. With `unknown` set the transfer did not pass and an operator has to reconcile it.
+
+    `consistency` is `exported_snapshot` when all rows come from one source snapshot, else `none`.
+    """
 
     process: str
     run_id: str
@@ -103,24 +107,27 @@ class TransferReport:
 def _converted(
     declared: Sequence[ConvertedValues], records: Iterable[PartitionCheckpoint]
 ) -> dict[str, dict[str, int | None]]:
-    """Of all ranges of the run, whichever attempt read them; None where a range does not say."""
+    """Converted values of all partitions of the run, by rule; None when the checkpoint of a partition does not state
+    it.
+    """
     rules = tuple(each.rule for each in declared)
     parts = [counted_in(record.diagnostics.get(CONVERTED_FIELD), rules) or () for record in records]
     return {"converted_values": counts_by_name(total(rules, parts))} if rules else {}
 
 
 def checkpoint_summary(records: Iterable[PartitionCheckpoint]) -> dict[str, int]:
-    """How many partitions stand at each of the six statuses."""
+    """The number of partitions in each of the six checkpoint statuses."""
     counts = Counter(record.status for record in records)
     return {status.value: counts[status] for status in CheckpointStatus}
 
 
 def report_path(process: str, run_id: str) -> str:
-    """Without suffix; distinct run ids have distinct names although `a.b` and `a_b` look alike."""
+    """The path of the report without suffix. Distinct run ids get distinct paths, also `a.b` and `a_b`."""
     return f"native_transfer/{process}/native_transfer_runtime_{safe_run_id(run_id)}"
 
 
 def publish_report(files: EvidenceFiles, report: TransferReport) -> None:
+    """Replaces the published report of this run. Raises EvidenceFilesError."""
     path, document = report_path(report.process, report.run_id), report.as_json()
     files.remove(f"{path}.json")
     files.publish(f"{path}.md", _markdown(document).encode())
@@ -129,8 +136,8 @@ def publish_report(files: EvidenceFiles, report: TransferReport) -> None:
 
 def _markdown(document: Mapping[str, object]) -> str:
     title = "succeeded" if document["passed"] else f"did not succeed: {document['code']}"
-    shown = ("process", "run_id", "load_id", "source_type", "sink_type", "strategy", "consistency", "created_at")
-    lines = [f"# Native transfer {title}", "", *(f"- {name}: `{document[name]}`" for name in shown)]
+    names = ("process", "run_id", "load_id", "source_type", "sink_type", "strategy", "consistency", "created_at")
+    lines = [f"# Native transfer {title}", "", *(f"- {name}: `{document[name]}`" for name in names)]
     for section in ("checkpoint_summary", "load_result", "converted_values", "quality_scope"):
         values = document.get(section)
         if isinstance(values, Mapping):

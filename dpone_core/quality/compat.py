@@ -1,6 +1,6 @@
-"""Deprecated `quality.mode` + `quality.checks` -> canonical gates; an adapter, not a second engine.
+"""Translates the deprecated `quality.mode` and `quality.checks` into gates. Evaluates nothing itself.
 
-An id left out defaults to the canonical gate type, so that migrating a check to its gate keeps the fingerprint.
+A check without an id gets the gate type as its id, so that rewriting the check as a gate keeps the policy fingerprint.
 Source: S1 "The migration mapping is exact".
 """
 
@@ -14,7 +14,7 @@ CompatibilityCheck = MinRowsCheck | SourceTargetCountCheck | UnknownCheck
 
 
 def gate_from_check(check: CompatibilityCheck, mode: QualityMode) -> QualityGate:
-    """The one canonical gate of a check. An unknown check is always a warning gate that is skipped."""
+    """The gate that is equivalent to a check. An unknown check becomes a gate of severity warning, which is skipped."""
     if isinstance(check, UnknownCheck):
         return QualityGate(id=check.name, type=UnknownGateType(check.type), severity=Severity.WARNING)
     severity = check.severity or (Severity.ERROR if mode is QualityMode.FAIL else Severity.WARNING)

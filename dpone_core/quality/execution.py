@@ -1,8 +1,9 @@
-"""The one object that may judge a load and vouch for the judgment: OPEN > ISSUED > PAYLOAD_ACCEPTED > STATE_ACCEPTED.
+"""QualityGateExecution: evaluates the gates of one load once, issues the receipt, and accepts that receipt and no
+other.
 
-An object capability inside one trusted process, not a signature and not a durable replay fence. It is passed
-explicitly from the processor to the coordinator. Any misuse ends it: an execution that once refused never accepts.
-Source: S0 "execution snapshot, authority and replay".
+States: OPEN > ISSUED > PAYLOAD_ACCEPTED > STATE_ACCEPTED. The processor passes the object to the coordinator. It
+protects against mistakes inside one process; it is no signature and no fence across processes. After any misuse it
+accepts nothing more. Source: S0 "execution snapshot, authority and replay".
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dpone_core.quality.snapshot import QualityExecutionSnapshot, QualityPolicyD
 
 
 class ExecutionState(StrEnum):
-    """FAILED: the gates blocked. INVALID: the execution was misused or its policy drifted. Both are final."""
+    """FAILED: a gate blocked the load. INVALID: the execution was misused, or its policy drifted. Both are final."""
 
     OPEN = "open"
     ISSUED = "issued"
@@ -42,12 +43,14 @@ class ExecutionState(StrEnum):
 
 
 class QualityGateExecution:
-    """Binds one snapshot to one run_id and load_id. Thread safe; every step can happen once."""
+    """Evaluates the gates of one snapshot for one run_id and load_id. Thread safe; every step can happen once."""
 
     def __init__(self, snapshot: QualityExecutionSnapshot, identity: LoadIdentity) -> None:
         for text in (identity.run_id, identity.load_id):
             if not isinstance(text, str) or not 1 <= len(text) <= MAX_IDENTITY_CHARACTERS:
-                raise QualityGateReceiptInvalidError("run_id and load_id are texts of 1 to 256 characters")
+                raise QualityGateReceiptInvalidError(
+                    f"run_id and load_id must be texts of 1 to {MAX_IDENTITY_CHARACTERS} characters"
+                )
         self._snapshot = snapshot
         self._identity = identity
         self._runner = QualityGateRunner()
@@ -66,16 +69,20 @@ class QualityGateExecution:
         return self._state
 
     def select_path(self, load_path: LoadPath) -> None:
-        """Fixes, once, which runtime path runs and thereby the boundary every receipt must carry."""
+        """Sets the load path, once. It determines the boundary at which the gates must be evaluated."""
         with self._lock:
             if self._state is not ExecutionState.OPEN or self._load_path is not None:
-                raise self._invalidated(QualityGateReceiptInvalidError("the load path was selected before"))
+                raise self._invalidate(
+                    QualityGateReceiptInvalidError(
+                        "the load path of an execution can be selected once, before the gates are evaluated"
+                    )
+                )
             if not isinstance(load_path, LoadPath):
-                raise self._invalidated(QualityGateReceiptInvalidError("unknown load path"))
+                raise self._invalidate(QualityGateReceiptInvalidError("the load path must be a LoadPath"))
             self._load_path = load_path
 
     def revalidate(self, config: LoadConfig) -> None:
-        """Raises QualityPolicyDriftError, and ends this execution, when `config` states another policy now."""
+        """Raises QualityPolicyDriftError, and ends this execution, when the policy of `config` has changed."""
         with self._lock:
             try:
                 self._snapshot.revalidate(config)
@@ -93,18 +100,25 @@ class QualityGateExecution:
         scope_summary: QualityScopeSummary | None = None,
         outcome: QualityGateFailureOutcome | None = None,
     ) -> QualityGateReceipt:
-        """Judges once and issues the authoritative receipt.
+        """Evaluates the gates, once, and issues the receipt.
 
-        A blocking report raises QualityGateFailure(report, outcome) and is never issued; `outcome` comes from the
-        coordinator that owns the mutation boundary. A second call, no selected path, a foreign boundary or a
-        scope that states other rows than the snapshots raises QualityGateReceiptInvalidError.
+        Raises QualityGateFailure(report, outcome) when a gate blocks; no receipt is issued then. `outcome` comes from
+        the coordinator, which knows the state of the target. Raises QualityGateReceiptInvalidError for a second call,
+        without a selected path, at another boundary than that of the path, and for a scope whose rows differ from the
+        snapshots.
         """
         with self._lock:
             self._require(ExecutionState.OPEN)
             if self._load_path is None or boundary is not self._load_path.boundary:
-                raise self._invalidated(QualityGateReceiptInvalidError("gates are judged at another boundary"))
-            if not _is_judgeable(source, target, scope_summary):
-                raise self._invalidated(QualityGateReceiptInvalidError("gates judge snapshots of one scope only"))
+                raise self._invalidate(
+                    QualityGateReceiptInvalidError("the selected load path evaluates its gates at another boundary")
+                )
+            if not _is_one_scope(source, target, scope_summary):
+                raise self._invalidate(
+                    QualityGateReceiptInvalidError(
+                        "gates need two side snapshots, and a scope that states the same rows"
+                    )
+                )
             report = self._runner.run(self._snapshot.gates, source=source, target=target)
             if not report.passed:
                 self._state = ExecutionState.FAILED
@@ -121,10 +135,10 @@ class QualityGateExecution:
             return self._issued
 
     def accept_payload(self, receipt: QualityGateReceipt | None) -> None:
-        """The load service takes the receipt, once, before success evidence is written.
+        """Accepts the receipt for the payload, once. The load service calls it before evidence of success is written.
 
-        Raises one of the three receipt errors and ends the execution. Under an empty policy None and a legacy
-        unbound empty receipt are accepted as they are.
+        Raises one of the three receipt errors and ends the execution unless it is the issued receipt. Under a policy
+        without gates, None and an empty receipt without fingerprint are accepted too.
         """
         with self._lock:
             if self._is_inert_here(receipt):
@@ -137,20 +151,24 @@ class QualityGateExecution:
             self._state = ExecutionState.PAYLOAD_ACCEPTED
 
     def accept_state(self, receipt: QualityGateReceipt | None) -> None:
-        """The processor takes the same receipt, once, immediately before source state is persisted."""
+        """Accepts the same receipt for source state, once. The processor calls it just before source state is saved."""
         with self._lock:
             if not self._is_inert_here(receipt):
                 self._require_content(receipt)
             self._require(ExecutionState.PAYLOAD_ACCEPTED)
             if receipt is not self._accepted:
-                raise self._invalidated(QualityGateReceiptMismatchError("this is not the accepted receipt"))
+                raise self._invalidate(
+                    QualityGateReceiptMismatchError(
+                        "expected the receipt that was accepted for the payload, got another one"
+                    )
+                )
             self._state = ExecutionState.STATE_ACCEPTED
 
     def evidence(self) -> dict[str, object] | None:
-        """JSON of the accepted receipt, None for an inert one; raises before acceptance and after any misuse."""
+        """JSON of the accepted receipt, None without gates. Raises before acceptance and after misuse."""
         with self._lock:
             if self._state not in (ExecutionState.PAYLOAD_ACCEPTED, ExecutionState.STATE_ACCEPTED):
-                raise QualityGateReceiptInvalidError("evidence exists only of an accepted receipt")
+                raise QualityGateReceiptInvalidError("a quality receipt has evidence only after it was accepted")
             if self._accepted is None or self._accepted is not self._issued:
                 return None
             return self._accepted.as_json()
@@ -160,32 +178,40 @@ class QualityGateExecution:
 
     def _require(self, *states: ExecutionState) -> None:
         if self._state not in states:
-            raise self._invalidated(
-                QualityGateReceiptInvalidError(f"a quality execution in state {self._state.value} cannot do this")
+            raise self._invalidate(
+                QualityGateReceiptInvalidError(
+                    f"a quality execution in state {self._state.value} cannot do this, "
+                    f"which needs state {' or '.join(state.value for state in states)}"
+                )
             )
 
     def _require_content(self, receipt: QualityGateReceipt | None) -> None:
-        """Before the state is asked, so that a missing or malformed receipt is named as such."""
+        """Checks the content of the receipt.
+
+        Called before the state is checked, so that a bad receipt is named as such.
+        """
         boundary = None if self._load_path is None else self._load_path.boundary
         try:
             verify_receipt(receipt, self._snapshot.gates, boundary)
         except QualityGateReceiptError as error:
-            raise self._invalidated(error) from None
+            raise self._invalidate(error) from None
 
     def _require_authority(self, receipt: QualityGateReceipt | None) -> None:
-        """Identity is the authority: an equal-looking receipt of anyone else is another receipt."""
+        """Requires the very object that was issued: an equal receipt from elsewhere does not count."""
         if receipt is not self._issued:
-            raise self._invalidated(QualityGateReceiptMismatchError("this execution did not issue the receipt"))
+            raise self._invalidate(
+                QualityGateReceiptMismatchError("expected the receipt that this execution issued, got another one")
+            )
 
-    def _invalidated(self, error: QualityGateReceiptError) -> QualityGateReceiptError:
-        """Ends the execution; a failed judgment stays visible as FAILED."""
+    def _invalidate(self, error: QualityGateReceiptError) -> QualityGateReceiptError:
+        """Ends the execution, in state INVALID unless it is FAILED already. Returns `error` for the caller to raise."""
         if self._state is not ExecutionState.FAILED:
             self._state = ExecutionState.INVALID
         return error
 
 
-def _is_judgeable(source: object, target: object, scope_summary: object) -> bool:
-    """Two side snapshots, and a scope, if any, that states the very rows they hold."""
+def _is_one_scope(source: object, target: object, scope_summary: object) -> bool:
+    """Whether both sides are snapshots, and the scope, if any, states the same rows as they do."""
     if not isinstance(source, QualitySideSnapshot) or not isinstance(target, QualitySideSnapshot):
         return False
     if scope_summary is None:

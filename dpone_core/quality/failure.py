@@ -1,4 +1,4 @@
-"""The failure a blocking report raises, with the outcome only the owner of the mutation boundary can state.
+"""The exception for a load whose gates did not pass, with the state of the target where the raiser knows it.
 
 Source: S0 "Post-commit failure outcome".
 """
@@ -11,9 +11,9 @@ from dpone_core.quality.report import QualityGateReport
 
 
 class QualityGateFailure(ETLExecutionError):
-    """At least one error gate did not pass. Without `outcome` no claim about the target is made.
+    """At least one gate of severity error did not pass. Without `outcome` nothing is said about the target.
 
-    Raises TypeError for an outcome that is not a QualityGateFailureOutcome: mappings are never authoritative.
+    Raises TypeError for an outcome that is not a QualityGateFailureOutcome, such as a mapping.
     """
 
     code = "DPONE_QUALITY_GATES_FAILED"
@@ -26,9 +26,9 @@ class QualityGateFailure(ETLExecutionError):
         self.outcome = outcome
 
     def with_outcome(self, outcome: QualityGateFailureOutcome) -> QualityGateFailure:
-        """The same failure, enriched; an outcome that is already there stays."""
+        """The same failure with `outcome`, unless it already has one."""
         return QualityGateFailure(self.report, self.outcome or outcome)
 
     def failure_context(self) -> dict[str, str] | None:
-        """The additive `failure_context` of a run report, None for the old constructor."""
+        """The `failure_context` of a run report; None without an outcome."""
         return None if self.outcome is None else self.outcome.failure_context()

@@ -1,7 +1,7 @@
-"""One gate, the snapshots it judges, and its verdict. Pure arithmetic in exact integers.
+"""Evaluates one gate over the snapshots of source and target. Pure, in exact integers.
 
-A missing measurement is never zero: it fails an error gate and warns on a warning gate. Declared-only types never
-pass. Sources: S1 "Quality gates", design section 7, Facts 5.
+A missing measurement never counts as zero: it fails a gate of severity error and warns for severity warning. Gate types
+that dpone cannot execute never pass. Sources: S1 "Quality gates", design section 7, Facts 5.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MetricValue = int | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityGate:
-    """A fully normalised gate; fields that a type does not use keep the defaults its fingerprint states.
+    """One gate of a policy. Fields that its type does not use keep their defaults, which the fingerprint includes.
 
     `type` is an UnknownGateType only for a deprecated check of another provider under mode warn. `tolerance_value`
-    is rows or percent by `tolerance_mode`.
+    is in rows or in percent, by `tolerance_mode`.
     """
 
     id: str
@@ -40,7 +40,7 @@ class QualityGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualitySideSnapshot:
-    """What was measured on one side: rows of the judged scope and typed hashes, each None when unavailable.
+    """The measurements of one side: rows of the evaluated scope and typed hashes, each None when unavailable.
 
     A count that is not a non-negative integer and a hash that is not text become None.
     """
@@ -61,7 +61,7 @@ class QualitySideSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityGateResult:
-    """Verdict of one gate. `metrics` may hold anything a caller put there; the report projects what leaves."""
+    """The result of one gate. `metrics` may hold anything; the JSON of a report shows only what its type allows."""
 
     gate_id: str
     type: str
@@ -75,7 +75,7 @@ class QualityGateResult:
 
     @property
     def is_blocking(self) -> bool:
-        """Fail closed: anything that is neither passed nor of warning severity blocks."""
+        """Whether the result stops the load: any status but passed, unless the severity is warning."""
         return self.severity is not Severity.WARNING and self.status is not GateStatus.PASSED
 
 
@@ -85,9 +85,11 @@ class _Verdict:
     metrics: Mapping[str, MetricValue]
 
 
-def judge(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySideSnapshot) -> QualityGateResult:
-    """Passed when the gate's statement holds, else failed (severity error) or warning; skipped when not executable
-    under severity warning."""
+def evaluate_gate(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySideSnapshot) -> QualityGateResult:
+    """The result of one gate: passed when its condition holds, else failed (severity error) or warning.
+
+    A gate of a type that dpone cannot execute is failed under severity error and skipped under severity warning.
+    """
     evaluate = _EXECUTABLE.get(gate.type) if isinstance(gate.type, GateType) else None
     if evaluate is None:
         status = GateStatus.FAILED if gate.severity is Severity.ERROR else GateStatus.SKIPPED
@@ -100,15 +102,18 @@ def judge(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySide
 
 
 def evaluated_rows(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySideSnapshot) -> int | None:
-    """Rows of the gate's side that its verdict rests on (case H01): 0 for a gate that is not executed, None when they
-    were not counted. A result has no place for it (its metrics are closed by type), so the step states it."""
+    """The number of rows a gate was evaluated over (case H01), of the source or the target by its side.
+
+    0 for a gate that is not executed, None when the rows were not counted. The step shows it, because the metrics of a
+    result are fixed by its type.
+    """
     if gate.type not in _EXECUTABLE:
         return 0
     return source.row_count if gate.side is Side.SOURCE else target.row_count
 
 
 def allowed_difference(gate: QualityGate, source_rows: int) -> int:
-    """Whole rows: `floor(value)` or `floor(source_rows * pct / 100)`, exact in integers whatever the size."""
+    """The tolerance in whole rows: `floor(value)`, or `floor(source_rows * percent / 100)`, exact for any size."""
     numerator, denominator = Decimal(repr(gate.tolerance_value)).as_integer_ratio()
     if gate.tolerance_mode is ToleranceMode.ABSOLUTE:
         return numerator // denominator

@@ -1,4 +1,4 @@
-"""The ordered, fully normalised gate policy and the fingerprint that binds reports to it.
+"""The gates of a load in order, with defaults filled in, and the fingerprint by which reports name them.
 
 The fingerprint leaves out aliases, metrics, times, run ids, SQL text and acceptance. Sources: S0 "bind receipts to
 the evaluated gate policy", Facts 5 "Canonicalisation".
@@ -28,7 +28,7 @@ from dpone_core.quality.gates import QualityGate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateContractEntry:
-    """What a report must state about one gate, in policy order."""
+    """Id, type and severity of one gate, as every report of the policy must state them."""
 
     gate_id: str
     type: str
@@ -37,7 +37,7 @@ class GateContractEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityGatePolicy:
-    """Gates in authored order, compatibility checks after them."""
+    """The gates in the order of the manifest, followed by the gates of deprecated checks."""
 
     gates: tuple[QualityGate, ...] = ()
     policy_fingerprint: str = field(init=False)
@@ -52,6 +52,7 @@ class QualityGatePolicy:
 
     @property
     def contract(self) -> tuple[GateContractEntry, ...]:
+        """The entries that a report of this policy must state, in policy order."""
         return tuple(
             GateContractEntry(gate_id=gate.id, type=str(gate.type), severity=gate.severity.value) for gate in self.gates
         )
@@ -64,9 +65,9 @@ class QualityGatePolicy:
 
 
 def quality_section(quality: object) -> QualitySection:
-    """Runs the authoring rules on one authored `quality` mapping, read once.
+    """Validates the `quality` mapping of a manifest, which is read once.
 
-    Raises ManifestInvalidError with paths below `quality`.
+    Raises ManifestInvalidError with every problem, at paths below `quality`.
     """
     if not isinstance(quality, Mapping):
         raise ManifestInvalidError([Problem(code=WRONG_TYPE, message="expected a mapping", path="quality")])

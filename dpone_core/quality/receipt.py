@@ -1,6 +1,6 @@
-"""The typed proof of a judgment, and what makes its content authoritative for a policy.
+"""QualityGateReceipt, the proof that the gates of a load were evaluated, and the check of its content.
 
-Content alone never suffices: QualityGateExecution also demands the very object it issued. Sources: S0
+A matching content does not suffice: QualityGateExecution also requires the very object it issued. Sources: S0
 "Producer-owned quality receipt", "bind receipts to the evaluated gate policy".
 """
 
@@ -21,32 +21,32 @@ MAX_IDENTITY_CHARACTERS = 256
 
 
 class QualityGateReceiptError(ETLExecutionError):
-    """The load has no authoritative judgment; source state must not advance."""
+    """The load has no valid proof that its gates were evaluated, so source state must not advance."""
 
 
 class QualityGateReceiptRequiredError(QualityGateReceiptError):
-    """A non-empty policy met no receipt, or one without binding."""
+    """The policy has gates, but there is no receipt, or one that names no policy."""
 
     code = "DPONE_QUALITY_GATE_RECEIPT_REQUIRED"
 
 
 class QualityGateReceiptMismatchError(QualityGateReceiptError):
-    """The receipt speaks of another policy, contract, result set, load or execution."""
+    """The receipt belongs to another policy, set of gates, load or execution."""
 
     code = "DPONE_QUALITY_GATE_RECEIPT_MISMATCH"
 
 
 class QualityGateReceiptInvalidError(QualityGateReceiptError):
-    """The receipt is malformed, stands at the wrong boundary, or is used out of order or twice."""
+    """The receipt is malformed, belongs to another boundary, or is used out of order or twice."""
 
     code = "DPONE_QUALITY_GATE_RECEIPT_INVALID"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QualityGateReceipt:
-    """One judgment at one boundary. Compared by identity: an equal-looking receipt is another receipt.
+    """The evaluation of the gates at one boundary. Compared by identity: a receipt with equal content is another one.
 
-    The last three fields are set by QualityGateExecution; a receipt without them is legacy and unbound.
+    QualityGateExecution sets the last three fields; receipts of the old constructor lack them.
     """
 
     report: QualityGateReport
@@ -57,7 +57,7 @@ class QualityGateReceipt:
     load_id: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """Safe evidence; ask QualityGateExecution.evidence for it, which answers only after acceptance."""
+        """The receipt as evidence may show it. Use QualityGateExecution.evidence, which requires acceptance first."""
         return {
             "boundary": self.boundary.value,
             "policy_snapshot_id": self.policy_snapshot_id,
@@ -70,14 +70,14 @@ StagedQualityGateReceipt = QualityGateReceipt
 
 
 def report_from_staged_quality_receipt(receipt: QualityGateReceipt) -> QualityGateReport:
-    """Compatibility facade; raises QualityGateReceiptInvalidError for anything but a receipt."""
+    """The report of a receipt, for callers of the old API. Raises QualityGateReceiptInvalidError for anything else."""
     if not isinstance(receipt, QualityGateReceipt):
-        raise QualityGateReceiptInvalidError("not a quality gate receipt")
+        raise QualityGateReceiptInvalidError("expected a QualityGateReceipt")
     return receipt.report
 
 
 def is_inert(receipt: object) -> bool:
-    """None, or a legacy unbound receipt without results: readable under an empty policy, authority for nothing."""
+    """Whether it proves nothing: None, or a receipt without fingerprint and results. Accepted only without gates."""
     if receipt is None:
         return True
     return (
@@ -91,26 +91,34 @@ def is_inert(receipt: object) -> bool:
 
 
 def verify_receipt(receipt: object, policy: QualityGatePolicy, boundary: Boundary | None) -> QualityGateReceipt:
-    """The receipt, when its content is a well-formed judgment of exactly this policy at this boundary.
+    """Returns the receipt if it is well-formed and evaluates exactly the gates of `policy` at `boundary`.
 
-    `boundary` None means that no boundary is expected yet, so none fits. Raises one of the three receipt errors.
-    Whether the judgment passed is not asked here.
+    Raises one of the three receipt errors otherwise, and always when `boundary` is None (no load path selected).
+    Whether the gates passed is not checked.
     """
     if receipt is None:
-        raise QualityGateReceiptRequiredError("the quality policy has no receipt")
+        raise QualityGateReceiptRequiredError(
+            "the quality policy has gates, but the load has no receipt of their evaluation"
+        )
     if not _is_well_typed(receipt):
-        raise QualityGateReceiptInvalidError("the quality receipt is malformed")
+        raise QualityGateReceiptInvalidError("the quality receipt has fields of unexpected types")
     report = receipt.report
     if report.policy_fingerprint is None:
-        raise QualityGateReceiptRequiredError("the quality receipt is not bound to a policy")
+        raise QualityGateReceiptRequiredError("the quality receipt does not name the policy that was evaluated")
     if report.kind != GATES_KIND or not is_fingerprint(report.policy_fingerprint):
-        raise QualityGateReceiptInvalidError("the quality report is malformed")
+        raise QualityGateReceiptInvalidError(
+            "the report in the quality receipt has an unexpected kind or policy fingerprint"
+        )
     if receipt.boundary is not boundary:
-        raise QualityGateReceiptInvalidError("the quality receipt stands at another boundary")
+        raise QualityGateReceiptInvalidError(
+            f"expected a quality receipt of boundary {boundary}, got one of {receipt.boundary}"
+        )
     if report.policy_fingerprint != policy.policy_fingerprint:
-        raise QualityGateReceiptMismatchError("the quality receipt judges another policy")
+        raise QualityGateReceiptMismatchError("the quality receipt belongs to another policy than that of this load")
     if report.gate_contract != policy.contract or _reported(report) != policy.contract:
-        raise QualityGateReceiptMismatchError("the quality receipt does not cover the policy")
+        raise QualityGateReceiptMismatchError(
+            "the results in the quality receipt are not those of the gates of this policy"
+        )
     return receipt
 
 

@@ -1,8 +1,8 @@
-"""The report of one evaluation and the only JSON it has: an allowlisted, bounded projection.
+"""The report of one evaluation of the gates, and its JSON, which shows only known keys with bounded values.
 
-A report is bound when it carries the fingerprint and contract the canonical runner minted; without them it is a
-legacy report. Nothing a caller put into metrics or messages is copied or traversed unless its gate type allows the
-key and the value is a bounded scalar. Sources: S0 "Second fresh-review amendment", Facts 5 "Evidence projection".
+A report of QualityGateRunner carries the fingerprint and the contract of its policy; a report of the old constructor
+has neither. A metric appears in the JSON only when its gate type has that key and the value is a bounded scalar; free
+text never does. Sources: S0 "Second fresh-review amendment", Facts 5 "Evidence projection".
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DROPPED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class QualityGateReport:
-    """Results in policy order. `gate_contract` takes entries or mappings `{gate_id, type, severity}`."""
+    """The results in policy order. `gate_contract` takes entries, or mappings with `gate_id`, `type` and `severity`."""
 
     results: tuple[QualityGateResult, ...]
     policy_fingerprint: str | None = None
@@ -58,14 +58,14 @@ class QualityGateReport:
 
     @property
     def passed(self) -> bool:
-        """True when nothing blocks; warnings and skips do not. A result of a foreign type blocks."""
+        """Whether no result blocks the load; warnings and skipped gates do not, a value that is no result does."""
         return not any(_blocks(result) for result in self.results)
 
     def count(self, status: GateStatus) -> int:
         return sum(isinstance(result, QualityGateResult) and result.status is status for result in self.results)
 
     def as_json(self) -> dict[str, object]:
-        """The safe projection; binding keys only on a bound report. A name that is not safe becomes its ordinal."""
+        """The report as evidence shows it. A gate id with unsafe characters is replaced by `quality_gate_<ordinal>`."""
         rendered: dict[str, object] = {"kind": GATES_KIND, "passed": self.passed}
         if self.policy_fingerprint is not None:
             rendered["policy_fingerprint"] = (
@@ -81,7 +81,7 @@ def _blocks(result: object) -> bool:
 
 
 def _entry(entry: object) -> GateContractEntry:
-    """Contracts arrive as mappings from direct callers; what is neither becomes an entry that matches nothing."""
+    """The entry itself, or that of a mapping. Anything else becomes an entry that equals no gate."""
     if isinstance(entry, GateContractEntry):
         return entry
     stated: Mapping[object, object] = entry if isinstance(entry, Mapping) else {}

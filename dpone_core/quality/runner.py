@@ -1,24 +1,24 @@
-"""The canonical runner: the only code that mints a bound report.
+"""QualityGateRunner: evaluates all gates of a policy into a report that names the policy.
 
 In a load only QualityGateExecution calls it. Source: S0 "bind receipts to the evaluated gate policy".
 """
 
 from __future__ import annotations
 
-from dpone_core.quality.gates import QualitySideSnapshot, judge
+from dpone_core.quality.gates import QualitySideSnapshot, evaluate_gate
 from dpone_core.quality.policy import QualityGatePolicy
 from dpone_core.quality.report import QualityGateReport
 
 
 class QualityGateRunner:
-    """Judges every gate of a policy, in order, against one pair of side snapshots."""
+    """Evaluates every gate of a policy, in order, over one pair of side snapshots."""
 
     def run(
         self, policy: QualityGatePolicy, *, source: QualitySideSnapshot, target: QualitySideSnapshot
     ) -> QualityGateReport:
-        """A bound report, blocking or not; the caller raises."""
+        """The report with fingerprint and contract of the policy, passed or not. Does not raise for a failed gate."""
         return QualityGateReport(
-            tuple(judge(gate, source=source, target=target) for gate in policy.gates),
+            tuple(evaluate_gate(gate, source=source, target=target) for gate in policy.gates),
             policy_fingerprint=policy.policy_fingerprint,
             gate_contract=policy.contract,
         )

@@ -1,8 +1,9 @@
-"""The logical scope of a native transfer: which partitions count, and how their rows add up.
+"""The partitions over which the gates of a native transfer are evaluated, and the sums of their rows.
 
-P planned, A active in this attempt, S committed and selected for skip, R skipped ones reactivated by a mixed full
-refresh. Every planned partition counts exactly once: P = A + (S - R), R inside both S and A. An attempt's own counters
-are never used. Source: S0 "Native logical scope", Facts 5 "native scope evidence".
+Sets of partitions: P planned; A active, read in this attempt; S committed and skipped; R skipped ones that a full
+refresh reads again. Every planned partition counts exactly once: P = A + (S - R), with R inside both S and A. The
+counters of the attempt are not used, because it reads only a part. Source: S0 "Native logical scope", Facts 5 "native
+scope evidence".
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ QUALITY_SCOPE_KIND: Final = "dpone.native_transfer.quality_scope.v1"
 
 
 class QualityScopeError(ValueError):
-    """The partition sets or a summary contradict each other."""
+    """The partition sets of a scope, or the counts of a summary, contradict each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityScopeSummary:
-    """What evidence may know of a scope: a digest and aggregate counts, no partition id and no bound.
+    """What evidence shows of a scope: a digest and counts, but no partition ids and no key bounds.
 
     Raises QualityScopeError unless active + skipped - reactivated = planned and reactivated <= skipped.
     """
@@ -41,13 +42,17 @@ class QualityScopeSummary:
         counts = (self.planned_count, self.active_count, self.skipped_committed_count, self.reactivated_count)
         rows = (self.source_rows, self.target_rows)
         if not is_fingerprint(self.digest) or any(count_or_none(count) is None for count in counts):
-            raise QualityScopeError("a scope summary needs a digest and non-negative counts")
+            raise QualityScopeError(
+                "a scope summary needs a `sha256:` digest and partition counts that are non-negative integers"
+            )
         if any(count is not None and count_or_none(count) is None for count in rows):
-            raise QualityScopeError("scope rows are non-negative or unavailable")
+            raise QualityScopeError("the rows of a scope summary must be non-negative integers or None")
         if self.active_count + self.skipped_committed_count - self.reactivated_count != self.planned_count:
-            raise QualityScopeError("active + skipped - reactivated must be planned")
+            raise QualityScopeError(
+                "the partition counts of a scope must satisfy active + skipped - reactivated = planned"
+            )
         if self.reactivated_count > min(self.skipped_committed_count, self.active_count):
-            raise QualityScopeError("a reactivated partition is both skipped and active")
+            raise QualityScopeError("a scope cannot have more reactivated partitions than skipped or active ones")
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -64,7 +69,7 @@ class QualityScopeSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeSnapshots:
-    """Both sides of the logical workload. Hashes are None: no aggregate-hash contract exists across partitions."""
+    """Snapshots of source and target over all partitions of a scope. They have no hashes, which do not add up."""
 
     source: QualitySideSnapshot
     target: QualitySideSnapshot
@@ -73,10 +78,10 @@ class ScopeSnapshots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTransferQualityScope:
-    """Partition identities of one attempt; raises QualityScopeError when the sets are not a partition of P.
+    """The partition ids of one attempt, by set. Raises QualityScopeError unless every planned one counts exactly once.
 
-    Row arguments map partition ids to whatever a checkpoint or artifact says; a missing or malformed value of a
-    contributing partition makes the whole sum None. `committed` holds matching COMMITTED checkpoints only.
+    The methods take rows by partition id, as checkpoints or staging state them; a missing or malformed number makes the
+    whole sum None. `committed` must hold the rows of COMMITTED checkpoints of this plan only.
     """
 
     planned: frozenset[str]
@@ -86,11 +91,11 @@ class NativeTransferQualityScope:
 
     def __post_init__(self) -> None:
         if not self.reactivated <= self.skipped or not self.reactivated <= self.active:
-            raise QualityScopeError("reactivated partitions must be skipped ones that are active again")
+            raise QualityScopeError("every reactivated partition must be among the skipped and among the active ones")
         if self.active & self.kept:
-            raise QualityScopeError("a partition is both active and skipped")
+            raise QualityScopeError("a partition is both active and skipped, but not reactivated")
         if self.active | self.kept != self.planned:
-            raise QualityScopeError("active and skipped partitions do not make up the plan")
+            raise QualityScopeError("the active and the skipped partitions together are not the planned ones")
 
     @classmethod
     def of(
@@ -101,7 +106,7 @@ class NativeTransferQualityScope:
         skipped: Iterable[str] = (),
         reactivated: Iterable[str] = (),
     ) -> NativeTransferQualityScope:
-        """From sequences, in which a repeated id is an error and not one partition."""
+        """The scope from sequences of ids. Raises QualityScopeError also for an id that is listed twice."""
         return cls(
             planned=_distinct(planned),
             active=_distinct(active),
@@ -111,16 +116,17 @@ class NativeTransferQualityScope:
 
     @property
     def kept(self) -> frozenset[str]:
-        """S - R: committed partitions whose earlier rows still count."""
+        """S - R: the skipped partitions that are not read again, so that their committed rows count."""
         return self.skipped - self.reactivated
 
     @property
     def is_resume_only(self) -> bool:
+        """Whether no partition is left to read."""
         return not self.active
 
     @property
     def digest(self) -> str:
-        """Correlates evidence of one scope; not a secret and no replacement for a checkpoint's identity."""
+        """Fingerprint of the four sets, to recognise evidence of the same scope. Not a secret."""
         return fingerprint(
             {
                 "planned": sorted(self.planned),
@@ -133,20 +139,20 @@ class NativeTransferQualityScope:
     def projected_snapshots(
         self, *, extracted: Mapping[str, object], staged: Mapping[str, object], committed: Mapping[str, object]
     ) -> ScopeSnapshots:
-        """Before finalize: target = committed rows of S - R plus staged rows of A."""
+        """The snapshots before `finalize`: target rows are the committed rows of S - R plus the staged rows of A."""
         target = _total((_rows(committed, self.kept), _rows(staged, self.active)))
         return self._snapshots(self._source_rows(extracted, committed), target)
 
     def committed_snapshots(
         self, *, extracted: Mapping[str, object], committed: Mapping[str, object]
     ) -> ScopeSnapshots:
-        """After the native checkpoint commit: target = COMMITTED checkpoint rows of all of P."""
+        """The snapshots after all checkpoints are committed: target rows are the committed rows of P."""
         return self._snapshots(self._source_rows(extracted, committed), _rows(committed, self.planned))
 
     def resume_snapshots(self, *, committed: Mapping[str, object]) -> ScopeSnapshots:
-        """All skipped: both sides are the committed rows; raises QualityScopeError when a partition is active."""
+        """The snapshots when nothing is read: both sides are the committed rows. Raises QualityScopeError otherwise."""
         if not self.is_resume_only:
-            raise QualityScopeError("a resume-only scope has no active partition")
+            raise QualityScopeError("expected a scope without active partitions, because a resume-only load reads none")
         rows = _rows(committed, self.planned)
         return self._snapshots(rows, rows)
 
@@ -174,7 +180,7 @@ def _distinct(identities: Iterable[str]) -> frozenset[str]:
     listed = tuple(identities)
     distinct = frozenset(listed)
     if len(distinct) != len(listed):
-        raise QualityScopeError("a partition id is listed twice")
+        raise QualityScopeError("a partition id is listed twice in one set of a scope")
     return distinct
 
 

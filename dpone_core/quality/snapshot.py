@@ -1,4 +1,4 @@
-"""The policies of one run, frozen before any side effect, and the detection of drift away from them.
+"""The gate and acceptance policy of one run, taken before any side effect, and the check that it has not changed.
 
 Source: S0 "execution snapshot, authority and replay"; Facts 5 `policy_snapshot_id`.
 """
@@ -19,19 +19,19 @@ EXECUTION_POLICY_SCHEMA: Final = "dpone.quality.execution-policy.v1"
 
 
 class QualityPolicyDriftError(ETLExecutionError):
-    """The load configuration no longer states the policy the run was started with; `current` is None if invalid."""
+    """The policy in the load configuration is no longer the one the run started with. `current` is None if invalid."""
 
     code = "DPONE_QUALITY_POLICY_DRIFT"
 
     def __init__(self, *, expected: str, current: str | None) -> None:
-        super().__init__("the quality policy changed after the run had started")
+        super().__init__("the quality policy in the load configuration changed after the run had started")
         self.expected = expected
         self.current = current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityExecutionSnapshot:
-    """Normalised gate and acceptance policies; `policy_snapshot_id` is `sha256:` over both."""
+    """Gate and acceptance policy with defaults filled in; `policy_snapshot_id` is the `sha256:` fingerprint of both."""
 
     gates: QualityGatePolicy
     acceptance: AcceptanceMetricPolicy
@@ -47,7 +47,7 @@ class QualityExecutionSnapshot:
 
     @classmethod
     def from_load_config(cls, config: LoadConfig) -> QualityExecutionSnapshot:
-        """Both policies from one reading of `config.quality`, which stays the caller's.
+        """Both policies, from reading `config.quality` once.
 
         Raises AcceptanceMetricConfigurationError for a malformed acceptance policy, else ManifestInvalidError.
         """
@@ -62,7 +62,7 @@ class QualityExecutionSnapshot:
         )
 
     def revalidate(self, config: LoadConfig) -> None:
-        """Normalises the configuration again; raises QualityPolicyDriftError when the policy is another one."""
+        """Reads the policy from `config` again. Raises QualityPolicyDriftError when it is another one or invalid."""
         try:
             current = QualityExecutionSnapshot.from_load_config(config).policy_snapshot_id
         except ETLConfigurationError as error:

@@ -1,9 +1,9 @@
-"""Cursor state of incremental loads, written once against `ports.control`: `__dpone__cursor_state`.
+"""Stores the cursor state of incremental loads in the sink's control table `__dpone__cursor_state`.
 
-Record: state_key (sha256 of process, source and target), process_name, cursor_column, cursor_value (text; the next
-window's inclusive lower bound; NULL while no row was ever seen), run_id, load_id, updated_at. Not kept: rows, SQL.
-The window is half-open: the newest cursor value waits until a greater one exists, so ties and late equals are
-neither lost nor loaded twice.
+Columns: state_key (sha256 of process, source and target), process_name, cursor_column, cursor_value (text, the
+inclusive lower bound of the next window; NULL while no row was ever read), run_id, load_id, updated_at. No rows and
+no SQL. The window of an append is half-open: rows with the newest cursor value wait until a greater one exists, so
+that equal values which arrive late are neither lost nor loaded twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION: Final = "updated_at"
 
 
 def state_key(config: LoadConfig) -> str:
-    """One key per process, source dataset and target: a renamed target starts from the beginning."""
+    """Fingerprint of process, source dataset and target. A load into a renamed target has no cursor yet."""
     return fingerprint(
         {
             "process": config.process,
@@ -33,6 +33,7 @@ def state_key(config: LoadConfig) -> str:
 
 
 def cursor_table(schema: str) -> ControlTable:
+    """One row per state key, in `schema`."""
     text = ControlColumnKind.TEXT
     return ControlTable(
         schema=schema,
@@ -53,10 +54,13 @@ def cursor_table(schema: str) -> ControlTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorStore:
+    """CursorState over the control tables of one sink."""
+
     control: ControlTables
     schema: str
 
     def read(self, config: LoadConfig) -> SavedCursor | None:
+        """The saved cursor of this process, source and target; None before the first successful load."""
         table = cursor_table(self.schema)
         self.control.ensure(table)
         rows = self.control.read(table, {"state_key": state_key(config)})
@@ -72,9 +76,14 @@ class CursorStore:
     def advance(
         self, config: LoadConfig, identity: LoadIdentity, seen: SavedCursor | None, value: str | None, at: datetime
     ) -> None:
-        """Writes the next lower bound; raises CursorStateMovedError if `seen` is no longer what is stored."""
+        """Saves `value`, the lower bound of the next window. `seen` is the cursor this load started from.
+
+        Raises CursorStateMovedError, and writes nothing, when another cursor is stored by now.
+        """
         if self.read(config) != seen:
-            raise CursorStateMovedError("the cursor state changed while this load ran; it was not overwritten")
+            raise CursorStateMovedError(
+                "another load saved a cursor while this load ran; the saved cursor was not overwritten"
+            )
         incremental = config.source.incremental
         assert incremental is not None  # authoring refuses cursor state without a cursor column
         self.control.upsert(

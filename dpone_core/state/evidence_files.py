@@ -1,4 +1,4 @@
-"""Evidence files below one directory: atomic, durable, never half a document."""
+"""Reads and writes evidence files below one directory. Each write is atomic and durable."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from dpone_core.errors import ETLExecutionError
 
 
 class EvidenceFilesError(ETLExecutionError):
-    """The evidence directory refused; the path is not shown, the operating system's text stays in `__cause__`."""
+    """An evidence file could not be read, written or removed.
+
+    Its path is not shown; `__cause__` has the system's error.
+    """
 
     code = "evidence_publication_failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalEvidenceFiles:
+    """EvidenceFiles below the directory `root`, which is created on the first write."""
+
     root: Path
 
     def publish(self, relative_path: str, content: bytes) -> None:
-        """Temporary file, fsync, rename, directory fsync. Raises EvidenceFilesError; a partial file never shows."""
+        """Writes the file through a temporary one, fsync and rename, so that a reader never sees a part of it.
+
+        Raises EvidenceFilesError.
+        """
         target = self.root / relative_path
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
@@ -33,11 +41,12 @@ class LocalEvidenceFiles:
             os.replace(temporary, target)
             _sync_directory(target.parent)
         except OSError as error:
-            with suppress(OSError):  # the directory itself may be what refuses
+            with suppress(OSError):  # the directory itself may be unwritable
                 temporary.unlink()
             raise EvidenceFilesError(f"evidence '{target.name}' could not be written") from error
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
+        """The content, None for no file. Raises EvidenceFilesError, `evidence_too_large` above `limit_bytes` bytes."""
         try:
             with open(self.root / relative_path, "rb") as file:
                 content = file.read(limit_bytes + 1)
@@ -46,10 +55,14 @@ class LocalEvidenceFiles:
         except OSError as error:
             raise EvidenceFilesError("an evidence file could not be read") from error
         if len(content) > limit_bytes:
-            raise EvidenceFilesError(f"an evidence file exceeds {limit_bytes} bytes", code="evidence_too_large")
+            raise EvidenceFilesError(
+                f"an evidence file is larger than the {limit_bytes} bytes that are read at most",
+                code="evidence_too_large",
+            )
         return content
 
     def remove(self, relative_path: str) -> None:
+        """Removes the file durably, if it exists. Raises EvidenceFilesError."""
         target = self.root / relative_path
         try:
             target.unlink()

@@ -1,9 +1,9 @@
-"""Who is about to append: `__dpone__commit_intents`, one record per cursor, durable before the commit.
+"""Stores the commit intents of appends in the sink's control table `__dpone__commit_intents`, before they commit.
 
-Record: state_key as in `__dpone__cursor_state`, process_name, run_id, load_id, attempt, seen_load_id (whose cursor the
-load read; NULL for none), cursor_value (what it saves after success), target_mark (the target's publication mark
-before it; NULL without a target), updated_at. Not kept: rows, SQL.
-An intent is settled once the saved cursor is its own, or is no longer the one that it read.
+Columns: state_key as in `__dpone__cursor_state`, process_name, run_id, load_id, attempt, seen_load_id (the load whose
+cursor this one read; NULL for none), cursor_value (the cursor it saves after success), target_mark (the load marker of
+the target before it; NULL without a target), updated_at. No rows and no SQL. One record per state key.
+An intent is resolved once the saved cursor is that of its load, or is no longer the one its load read.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _VERSION: Final = "updated_at"
 
 
 def intent_table(schema: str) -> ControlTable:
+    """One row per state key, in `schema`."""
     text = ControlColumnKind.TEXT
     return ControlTable(
         schema=schema,
@@ -45,10 +46,13 @@ def intent_table(schema: str) -> ControlTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentStore:
+    """CommitIntents over the control tables of one sink."""
+
     control: ControlTables
     schema: str
 
     def read(self, config: LoadConfig) -> CommitIntent | None:
+        """The stored intent of this process, source and target; None for none."""
         rows = self.control.read(intent_table(self.schema), {"state_key": state_key(config)})
         if not rows:
             return None
@@ -63,6 +67,7 @@ class IntentStore:
         )
 
     def arm(self, config: LoadConfig, intent: CommitIntent, at: datetime) -> None:
+        """Stores the intent in place of any earlier one. Durable when it returns."""
         table = intent_table(self.schema)
         self.control.ensure(table)
         self.control.upsert(
@@ -83,6 +88,7 @@ class IntentStore:
         )
 
     def withdraw(self, config: LoadConfig, identity: LoadIdentity) -> None:
+        """Removes the intent of this load; that of another load stays."""
         self.control.compare_and_set(
             intent_table(self.schema), {"state_key": state_key(config)}, {"load_id": identity.load_id}, None
         )

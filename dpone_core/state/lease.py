@@ -1,8 +1,9 @@
-"""The lease of a target: at most one load at a time, by owner and expiry. Not a fence (S0 non-goal).
+"""Stores the lease of a target in the sink's control table `__dpone__leases`: at most one load at a time.
 
-Short and renewed while its owner lives (`loading.lease_renewal`), so that a dead owner does not hold a target for long.
-Expiry is compared with the clock of the machine that looks: clocks must agree better than a lease lasts.
-Record of `__dpone__leases`: lease_key (sha256 of sink type and table), owner (load id), run_id, expires_at.
+Not a fence (S0 non-goal): it does not stop the writes of a load that has lost its lease. A lease is short and renewed
+while its load runs (`loading.lease_renewal`), so that a dead load does not hold its target for long. Expiry is compared
+with the clock of the machine that reads it; clocks must differ by less than a lease lasts.
+Columns: lease_key (sha256 of sink type and table), owner (load id), run_id, expires_at, updated_at.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ _VERSION: Final = "updated_at"
 
 
 def lease_key(config: LoadConfig) -> str:
+    """Fingerprint of sink type and target table."""
     return fingerprint({"sink": config.sink.type, "table": str(config.sink.table)})
 
 
 def lease_table(schema: str) -> ControlTable:
+    """One row per leased target, in `schema`."""
     text = ControlColumnKind.TEXT
     time = ControlColumnKind.TIMESTAMP
     return ControlTable(
@@ -46,22 +49,28 @@ def lease_table(schema: str) -> ControlTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseStore:
-    """`exclusive_process` says that the engine lock already proves every other holder dead (embedded engines)."""
+    """TargetLease over the control tables of one sink.
+
+    `exclusive_process`: an embedded engine lets in one process only, so a lease of another owner is that of a dead one.
+    """
 
     control: ControlTables
     schema: str
     exclusive_process: bool
 
     def acquire(self, config: LoadConfig, identity: LoadIdentity, now: datetime) -> Lease:
-        """Raises LoadInProgressError naming the holder's load id and expiry; nothing was mutated then."""
+        """Takes the lease for five minutes from `now`.
+
+        Raises LoadInProgressError with the holder's load id and expiry.
+        """
         table = lease_table(self.schema)
         self.control.ensure(table)
         key = lease_key(config)
-        held = self._held(key)
-        if held is not None and self._is_live(held, now):
+        stored = self._read(key)
+        if stored is not None and self._is_live(stored, now):
             raise LoadInProgressError(
-                f"load {held['owner']} holds the lease of this target until {held['expires_at']}",
-                fix="wait for it, or for its expiry",
+                f"load {stored['owner']} is loading into this target: it holds the lease until {stored['expires_at']}",
+                fix="wait until that load has ended or its lease has expired, then run again",
             )
         row: dict[str, str | int | datetime | None] = {
             "lease_key": key,
@@ -70,25 +79,28 @@ class LeaseStore:
             "expires_at": now + LEASE_DURATION,
             _VERSION: now,
         }
-        expected = None if held is None else {"owner": held["owner"], "expires_at": held["expires_at"]}
+        expected = None if stored is None else {"owner": stored["owner"], "expires_at": stored["expires_at"]}
         if not self.control.compare_and_set(table, {"lease_key": key}, expected, row):
-            raise LoadInProgressError("another load took the lease of this target first", fix="retry later")
+            raise LoadInProgressError(
+                "another load acquired the lease of this target at the same time", fix="wait for it, then run again"
+            )
         return Lease(key=key, owner=identity.load_id)
 
     def renew(self, lease: Lease, now: datetime) -> bool:
-        """Counts the lease's time from `now` on; False, nothing written, when it no longer is this owner's."""
-        held = self._held(lease.key)
-        if held is None:
+        """Extends the lease to five minutes from `now`. Returns False, and writes nothing, when another load has it."""
+        stored = self._read(lease.key)
+        if stored is None:
             return False
-        row: ControlRow = {**held, "expires_at": now + LEASE_DURATION, _VERSION: now}
+        row: ControlRow = {**stored, "expires_at": now + LEASE_DURATION, _VERSION: now}
         return self.control.compare_and_set(
             lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, row
         )
 
     def release(self, lease: Lease) -> None:
+        """Gives the lease up; does nothing when another load has it."""
         self.control.compare_and_set(lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, None)
 
-    def _held(self, key: str) -> ControlRow | None:
+    def _read(self, key: str) -> ControlRow | None:
         rows = self.control.read(lease_table(self.schema), {"lease_key": key})
         return rows[0] if rows else None
 

@@ -15,10 +15,10 @@ from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ETLConfigurationError, ExitClass
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
-from dpone_core.loading.attempt import OpenSessions, interruption_behind
+from dpone_core.loading.attempt import OpenSessions, prefer_interruption
 from dpone_core.loading.commit_state import CommitState
 from dpone_core.loading.context import LoadContext, LoadRequest
-from dpone_core.loading.native.fan_out import FanOut, RangeItem, RangeLoad
+from dpone_core.loading.native.fan_out import FanOut, PartitionItem, PartitionLoad
 from dpone_core.loading.native.model import Transfer
 from dpone_core.loading.step_log import StepLog
 from dpone_core.model.fingerprint import is_fingerprint
@@ -75,11 +75,11 @@ class FanOutProcess:
 
         return self._over_sessions(StepKind.TRANSFER_PLAN, planned)
 
-    def load(self, item: RangeItem) -> TransferExecution:
+    def load(self, item: PartitionItem) -> TransferExecution:
         """Stages one range, unless it is staged or committed already."""
 
         def loaded(fan_out: FanOut, stated: TransferExecution) -> TransferExecution:
-            done = fan_out.load(item)
+            done = fan_out.stage(item)
             return replace(
                 _of_run(stated, done.run),
                 document=_partition_document(stated, item, done),
@@ -118,7 +118,7 @@ class FanOutProcess:
                 )
                 return _recorded(context, lambda: work(FanOut.of(context), stated))
         except BaseException as caught:  # noqa: BLE001 - stated in the result, like the outcome of an attempt
-            error = interruption_behind(caught, self.runtime, commit_state)
+            error = prefer_interruption(caught, self.runtime, commit_state)
         known = commit_state.stored_plan
         return replace(
             stated if known is None else _of_run(stated, known),
@@ -142,10 +142,10 @@ def _recorded(context: LoadContext, work: Callable[[], TransferExecution]) -> Tr
     try:
         return work()
     except BaseException as caught:
-        error = interruption_behind(caught, context.runtime, context.commit_state)
+        error = prefer_interruption(caught, context.runtime, context.commit_state)
         if context.step_log.has_started:
             with context.runtime.cancellation.shielded():
-                context.step_log.load_failed(error)
+                context.step_log.record_load_failure(error)
         if error is caught:
             raise
         raise error from caught
@@ -183,7 +183,7 @@ def required_plan(invocation: RunInvocation) -> str:
     return invocation.transfer_plan
 
 
-def range_item(invocation: RunInvocation, partition: int | None) -> RangeItem:
+def range_item(invocation: RunInvocation, partition: int | None) -> PartitionItem:
     """Which range: the one given, or the scheduler's mapping item. Raises InvocationInvalidError."""
     item = _mapped_item(invocation) if partition is None else _given_item(invocation, partition)
     if invocation.map_index not in (-1, item.index):
@@ -195,11 +195,11 @@ def range_item(invocation: RunInvocation, partition: int | None) -> RangeItem:
     return item
 
 
-def _given_item(invocation: RunInvocation, partition: int) -> RangeItem:
-    return RangeItem(index=partition, transfer_plan=required_plan(invocation))
+def _given_item(invocation: RunInvocation, partition: int) -> PartitionItem:
+    return PartitionItem(index=partition, transfer_plan=required_plan(invocation))
 
 
-def _mapped_item(invocation: RunInvocation) -> RangeItem:
+def _mapped_item(invocation: RunInvocation) -> PartitionItem:
     item = invocation.mapping_item
     if item is None:
         raise InvocationInvalidError(
@@ -215,7 +215,7 @@ def _mapped_item(invocation: RunInvocation) -> RangeItem:
             code="DPONE_AIRFLOW_MAPPING_ITEM_INVALID",
         )
     assert isinstance(plan, str) and isinstance(index, int)
-    return RangeItem(index=index, transfer_plan=plan)
+    return PartitionItem(index=index, transfer_plan=plan)
 
 
 def _of_run(stated: TransferExecution, run: TransferRun) -> TransferExecution:
@@ -244,7 +244,7 @@ def _plan_document(stated: TransferExecution, transfer: Transfer) -> dict[str, o
     }
 
 
-def _partition_document(stated: TransferExecution, item: RangeItem, done: RangeLoad) -> dict[str, object]:
+def _partition_document(stated: TransferExecution, item: PartitionItem, done: PartitionLoad) -> dict[str, object]:
     return {
         "kind": PARTITION_KIND,
         "process": stated.process,

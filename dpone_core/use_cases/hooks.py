@@ -21,9 +21,9 @@ from dpone_core.loading.hooks import (
     HookLedger,
     HookOutcomeUnknownError,
     SqlHookProvider,
-    executed,
-    failure_values,
+    execute_hook,
     hook_json,
+    read_failure_values,
 )
 from dpone_core.model.hook import SQL_TYPE, HookDefinition
 from dpone_core.model.load_config import LoadConfig
@@ -133,13 +133,13 @@ class HookRun:
         if status is not None and hook.retry_policy is HookRetryPolicy.NONE:
             raise HookOutcomeUnknownError(hook)
         with self._provider(hook, actions) as provider:
-            ledger.started(hook)
+            ledger.record_start(hook)
             try:
-                values = executed(hook, provider, self._context(hook, actions))
+                values = execute_hook(hook, provider, self._context(hook, actions))
             except HookFailedError as error:
-                ledger.failed(hook, error.reason, failure_values(error, provider.traits))
+                ledger.record_failure(hook, error.reason, read_failure_values(error, provider.traits))
                 raise
-        ledger.succeeded(hook, values)
+        ledger.record_success(hook, values)
         return hook_json(hook, "succeeded", values=values)
 
     def _context(self, hook: HookDefinition, actions: HookActions) -> HookContext:

@@ -16,8 +16,8 @@ from dpone_core.declared.registry import is_embedded
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import AuditTrail, utc_text
 from dpone_core.invocation import RunInvocation
-from dpone_core.loading.extraction import whole_source
-from dpone_core.loading.native.model import range_identity
+from dpone_core.loading.extraction import build_source_request
+from dpone_core.loading.native.model import partition_identity
 from dpone_core.model.artifacts import ROLES, LoadRef, artifact_name
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig, TableName
@@ -154,7 +154,7 @@ def _require_cursor_value(operation: Operation, value: str) -> None:
     if incremental is None:
         raise ETLConfigurationError("this process has no cursor", code="DPONE_STATE_NOT_KEPT")
     with open_source(config.source.type, operation.resolver.source_of(config)) as source:
-        schema = source.source.describe(whole_source(config, operation.invocation.token_values))
+        schema = source.source.describe(build_source_request(config, operation.invocation.token_values))
     column = schema.find(incremental.cursor_column)
     if column is None or not is_cursor_value(value, column.type.kind):
         expected = column.type if column is not None else "a column of the source"
@@ -229,7 +229,7 @@ def _ranges_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[Load
     store, route = checkpoint_store(operation.config, sink, operation.evidence_root), route_of(operation.plan)
     records = () if store is None else store.latest(route, run_id)
     require_resolved(run_id, records)
-    return tuple(range_identity(run_id, record.partition_id) for record in records)
+    return tuple(partition_identity(run_id, record.partition_id) for record in records)
 
 
 def _names_of(operation: Operation, load: LoadIdentity) -> set[str]:

@@ -15,7 +15,7 @@ from dpone_core.contracts.receipt_verification import ReceiptExpectation, examin
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
-from dpone_core.loading.hooks import phase_of, separate_hooks
+from dpone_core.loading.hooks import hook_step_id, separate_hooks
 from dpone_core.loading.typed_rows import hash_modes
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition
@@ -100,7 +100,7 @@ def verified_hook_receipts(
     documents = _receipt_documents(environment)
     found: dict[str, StepReceipt] = {}
     for hook in hooks:
-        step_id = phase_of(hook.id, hook.phase)
+        step_id = hook_step_id(hook.id, hook.phase)
         expectation = ReceiptExpectation(
             dag_id=invocation.dag_id or "",
             dag_run_id=invocation.dag_run_id or "",

@@ -16,12 +16,12 @@ from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.partition import TransferRoute, TransferRun, TransferRunState
 from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.reconcile import (
-    Found,
+    Finding,
+    MarkerAnswer,
     NothingToReconcileError,
     ReconciliationContradictedError,
-    SinkSays,
     UnresolvedBatch,
-    resolved,
+    resolve,
     unresolved_batches,
 )
 from dpone_core.native_transfer.report import checkpoint_summary
@@ -52,7 +52,7 @@ def show_transfer(operation: Operation, run_id: str | None) -> dict[str, object]
 
 
 def reconcile_transfer(
-    operation: Operation, run_id: str, found: Found, reason: str, *, override_marker: bool
+    operation: Operation, run_id: str, found: Finding, reason: str, *, override_marker: bool
 ) -> dict[str, object]:
     """Resolves every unresolved batch of a run by what was found, or releases the run.
 
@@ -67,7 +67,7 @@ def reconcile_transfer(
         store, route = _store(operation, sink), route_of(operation.plan)
         run = _run(store, route, run_id)
         batches = unresolved_batches(store.latest(route, run_id))
-        if not batches and found is not Found.REMOVED:
+        if not batches and found is not Finding.REMOVED:
             raise NothingToReconcileError(
                 "no batch of this run is unresolved", fix="look at its ranges with `dpone transfer show`"
             )
@@ -89,12 +89,12 @@ def reconcile_transfer(
         }
         _record(operation, identity, {**document, "status": "requested"})
         now = operation.runtime.clock.utc_now()
-        if found is Found.REMOVED:
+        if found is Finding.REMOVED:
             store.save_run(replace(run, state=TransferRunState.RELEASED, updated_at=now), run)
         else:
             for batch in batches:
                 before = {record.partition_id: (record,) for record in batch.records}
-                store.append(route, run_id, resolved(batch, found, now), before)
+                store.append(route, run_id, resolve(batch, found, now), before)
         _record(operation, identity, {**document, "status": "applied"})
         return {
             **document,
@@ -103,16 +103,16 @@ def reconcile_transfer(
         }
 
 
-def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: UnresolvedBatch) -> SinkSays:
+def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: UnresolvedBatch) -> MarkerAnswer:
     """Asked by the very identity the batch was published under. A batch without rows leaves no mark anywhere;
     a legacy sink knows that nothing is visible, not that everything is."""
     if batch.load_id is None or not batch.rows:
-        return SinkSays.CANNOT_SAY
+        return MarkerAnswer.CANNOT_SAY
     identity = LoadIdentity(run_id=RunId(run_id), load_id=LoadId(batch.load_id), attempt=batch.attempt)
     ref = operation.plan.target.ref(identity)
     if sink.legacy is not None:
-        return SinkSays.CANNOT_SAY if sink.legacy.has_rows(ref) else SinkSays.NOT_PUBLISHED
-    return SinkSays.of(None if sink.publications is None else sink.publications.contains(ref, batch.mark))
+        return MarkerAnswer.CANNOT_SAY if sink.legacy.has_rows(ref) else MarkerAnswer.NOT_PUBLISHED
+    return MarkerAnswer.of(None if sink.publications is None else sink.publications.contains(ref, batch.mark))
 
 
 def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:
@@ -147,7 +147,7 @@ def _run_document(operation: Operation, sink: SinkPorts, store: CheckpointStore,
         "planned_ranges": len(run.plan.ranges),
         "planned_rows": run.plan.rows,
         "checkpoint_summary": checkpoint_summary(records),
-        "torn_record": store.torn(run.route, run.run_id),
+        "torn_record": store.has_torn_end(run.route, run.run_id),
         "unresolved": [
             _batch_document(batch, sink_says(operation, sink, run.run_id, batch))
             for batch in unresolved_batches(records)
@@ -155,7 +155,7 @@ def _run_document(operation: Operation, sink: SinkPorts, store: CheckpointStore,
     }
 
 
-def _batch_document(batch: UnresolvedBatch, says: SinkSays) -> dict[str, object]:
+def _batch_document(batch: UnresolvedBatch, says: MarkerAnswer) -> dict[str, object]:
     return {
         "checkpoint_batch_id": batch.batch_id,
         "phase": batch.phase.value,

@@ -35,11 +35,11 @@ def test_every_outcome_that_a_load_can_have_has_a_row() -> None:
         for moved in ("start", "committing", "refused", "committed"):
             commit_state = CommitState(unproven_hook=unproven)
             if moved != "start":
-                commit_state.committing()
+                commit_state.mark_committing()
             if moved == "refused":
-                commit_state.refused()
+                commit_state.mark_refused()
             if moved == "committed":
-                commit_state.committed(result)
+                commit_state.mark_committed(result)
             said.add((commit_state.boundary, commit_state.target_state, commit_state.retry))
     for build in (
         QualityGateFailureOutcome.pre_commit,

@@ -1,4 +1,6 @@
-"""The ranges of a workload must hold as many rows as the source held when they were planned (cases C33, E09)."""
+"""Checks that the partitions of a transfer hold as many rows as the source did when they were planned (cases C33,
+E09).
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ class IncompleteRangesError(ConnectorError):
 
 
 def refuse_lost_rows(context: LoadContext, transfer: Transfer, active_rows: Mapping[str, int]) -> None:
-    """`active_rows` are those of this attempt's partitions, by id.
+    """Raises ConnectorError `partition_coverage_incomplete` when partitions lost rows or read rows twice.
 
-    Raises IncompleteRangesError when rows are missing or read twice.
+    Raises IncompleteRangesError when partitions lost rows or read rows twice. `active_rows` are the rows read by this
+    attempt, by partition id; the others come from committed checkpoints.
 
-    Without a common snapshot the source may have changed: if its number of rows is another one now, that is said as a
-    warning; if it is still the planned one, rows moved between ranges while they were read, which is a loss.
+    Without a snapshot that all partitions share, the source may have changed in between. If it holds another number of
+    rows now, the difference is only the warning `source_changed_while_read`. If it still holds the planned number, rows
+    moved from one partition to another while they were read, and the load fails.
     """
     kept = transfer.ledger.committed_rows()
     counts = [
@@ -33,18 +37,18 @@ def refuse_lost_rows(context: LoadContext, transfer: Transfer, active_rows: Mapp
     ]
     planned, rows = transfer.ledger.run.plan.rows, sum(count for count in counts if count is not None)
     if None in counts or rows == planned:
-        return  # rows that are not known fail the gates, which see the same counts
+        return  # an unknown count fails the gates, which get the same counts
     common = transfer.snapshot is not None and not transfer.resumed
-    if not common and _rows_now(context, transfer) != planned:
+    if not common and _count_source_rows(context, transfer) != planned:
         context.step_log.warnings.append(SOURCE_CHANGED)
         return
     raise IncompleteRangesError(
-        f"the source holds {planned} rows and its ranges held {rows}",
-        fix="load while nobody changes the source, or from a copy that stands still",
+        f"expected {planned} rows in the partitions of this transfer, as many as the source holds, but read {rows}",
+        fix="load while nobody changes the source, or from a copy that does not change",
     )
 
 
-def _rows_now(context: LoadContext, transfer: Transfer) -> int | None:
+def _count_source_rows(context: LoadContext, transfer: Transfer) -> int | None:
     source, extraction = context.sessions.source.ranges, transfer.extraction
     if source is None:
         return None

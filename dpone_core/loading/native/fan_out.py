@@ -1,7 +1,7 @@
-"""Native transfer over several processes: one plans, one stages each range, and the load publishes what is staged.
+"""Plans a native transfer, or stages one of its partitions, in a process of its own; a later load publishes them.
 
-Planning and staging change no row of a target and take no lease, so both may always be repeated. What they leave is
-the stored plan, a checkpoint and a staging dataset for each range; the load looks at all three before it publishes.
+Neither changes a row of the target or takes its lease, so both may be repeated at any time. They leave the stored plan,
+and for each partition a checkpoint and a staging dataset, which the publishing load checks before it publishes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
-from dpone_core.loading.in_doubt import refuse_unsettled
-from dpone_core.loading.native.model import StagedRange, Transfer, staged_result
+from dpone_core.loading.in_doubt import refuse_load_in_doubt
+from dpone_core.loading.native.model import StagedPartition, Transfer, summarise_staging
 from dpone_core.loading.native.plan import TransferPlanner
-from dpone_core.loading.native.stage import RangeStager
+from dpone_core.loading.native.stage import PartitionStager
 from dpone_core.loading.native.stored_plan import CLEAR_THE_PLAN, StoredTransfer, TransferPlanMismatchError
 from dpone_core.loading.shared_steps import add_columns, converted_details, stage_request
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
@@ -28,22 +28,25 @@ from dpone_core.ports.state import SavedCursor
 
 
 class TransferPartitionRefusedError(ETLConfigurationError):
-    """The partition asked for is none of an open plan of this run; nothing was read."""
+    """The requested partition does not belong to an open plan of this run. Nothing was read."""
 
     code = "DPONE_TRANSFER_PARTITION_REFUSED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeItem:
-    """Which range a process stages: its index in the plan with this fingerprint; 0 holds the NULL keys."""
+class PartitionItem:
+    """The partition that a process stages: its index in the plan with this fingerprint. Index 0 holds the NULL keys."""
 
     index: int
     transfer_plan: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeLoad:
-    """What became of one range. `extracted_rows` is 0 where an earlier process had staged or committed it."""
+class PartitionLoad:
+    """The result for one partition: `state` is `staged`, `reused` or `committed`.
+
+    `extracted_rows` is 0 unless this process read the rows; `staged_rows` counts them whoever did.
+    """
 
     run: TransferRun
     partition: TransferPartition
@@ -54,7 +57,7 @@ class RangeLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanOut:
-    """The first two of the three processes, over the open sessions of one of them."""
+    """Plans a transfer (`plan`) or stages one partition (`stage`) over the open sessions of one process."""
 
     context: LoadContext
     partitioning: PartitioningConfig
@@ -65,7 +68,9 @@ class FanOut:
 
     @classmethod
     def of(cls, context: LoadContext) -> FanOut:
-        """Raises ETLConfigurationError where the route has no ranges, or no control tables that processes share."""
+        """Raises ETLConfigurationError `DPONE_ROUTE_REFUSED` unless source and sink transfer partitions over shared
+        state.
+        """
         sessions, partitioning = context.sessions, context.plan.source.partitioning
         source, sink, store = sessions.source.ranges, sessions.sink, sessions.checkpoints
         if partitioning is None or source is None or store is None or sink.staged is None or sink.ranges is None:
@@ -84,14 +89,17 @@ class FanOut:
         )
 
     def plan(self) -> Transfer:
-        """Stores the plan and its checkpoints, or finds those of an earlier try; prepares what all ranges share."""
+        """Stores the plan and the checkpoints of its partitions, or continues the open plan of this run id.
+
+        Also adds missing target columns and prepares the staging that all partitions share.
+        """
         context = self.context
         if context.sessions.audit is not None:
             context.sessions.audit.open()
-        saved = self._saved_cursor()
-        refuse_unsettled(context, saved)
+        saved = self._read_saved_cursor()
+        refuse_load_in_doubt(context, saved)
         context.runtime.progress.phase("plan_ranges")
-        extraction = self._extraction(saved)
+        extraction = self._prepare_extraction(saved)
         planner = TransferPlanner(context=context, store=self.store, source=self.source, partitioning=self.partitioning)
         with self.source.snapshot() as snapshot:
             transfer = planner.plan(extraction, snapshot)
@@ -101,30 +109,30 @@ class FanOut:
         self.ranges.prepare(request)
         return transfer
 
-    def load(self, item: RangeItem) -> RangeLoad:
-        """Stages one range, unless it is staged or committed already.
+    def stage(self, item: PartitionItem) -> PartitionLoad:
+        """Stages one partition, unless it is staged or committed already.
 
-        Raises TransferPartitionRefusedError before anything is read, and whatever fails while reading.
+        Raises TransferPartitionRefusedError before anything is read, and whatever fails while reading or staging.
         """
         stored = StoredTransfer(context=self.context, store=self.store, expected=item.transfer_plan)
         try:
             run = stored.open_run()
             self.context.commit_state.stored_plan = run
-            partition = _planned(run, item.index)
-            transfer = stored.staging(run, self._extraction(self._saved_cursor(), run.plan))
+            partition = _find_partition(run, item.index)
+            transfer = stored.resume_for_staging(run, self._prepare_extraction(self._read_saved_cursor(), run.plan))
         except TransferPlanMismatchError as error:
             raise TransferPartitionRefusedError(error.message, fix=error.fix) from error
         if partition not in transfer.resume.active:
-            return self._committed(transfer, partition)
-        return self._staged(transfer, partition)
+            return self._describe_committed(transfer, partition)
+        return self._stage(transfer, partition)
 
-    def _staged(self, transfer: Transfer, partition: TransferPartition) -> RangeLoad:
+    def _stage(self, transfer: Transfer, partition: TransferPartition) -> PartitionLoad:
         context = self.context
-        context.step_log.started(context.config.source.table)
+        context.step_log.record_start(context.config.source.table)
         context.runtime.progress.phase("stage")
         with context.step_log.step("staged", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
-            (staged,) = self._stager(transfer).stage((partition,))
-            result = staged_result(context, (staged,))
+            (staged,) = self._create_stager(transfer).stage((partition,))
+            result = summarise_staging(context, (staged,))
             step.details |= {
                 "transfer_plan": transfer.ledger.run.plan_fingerprint,
                 "partition_index": partition.bounds.partition_index,
@@ -133,15 +141,15 @@ class FanOut:
                 "bytes": None if staged.done.reused else staged.done.bytes_exported,
                 **converted_details(result),
             }
-        context.step_log.load_status(
+        context.step_log.record_load_status(
             LoadStatus.STAGED, extracted_rows=result.extracted_rows, staged_rows=result.staged_rows
         )
-        return _range_load(transfer, staged)
+        return _describe_staged(transfer, staged)
 
-    def _stager(self, transfer: Transfer) -> RangeStager:
+    def _create_stager(self, transfer: Transfer) -> PartitionStager:
         if self.context.sessions.open_reader is None:
             raise ETLConfigurationError("this route does not stage key ranges", code="DPONE_ROUTE_REFUSED")
-        return RangeStager(
+        return PartitionStager(
             context=self.context,
             transfer=transfer,
             staged=self.staged,
@@ -151,20 +159,22 @@ class FanOut:
             base=stage_request(self.context, transfer),
         )
 
-    def _committed(self, transfer: Transfer, partition: TransferPartition) -> RangeLoad:
-        """An earlier load of this run published it; its rows are those of its checkpoint."""
+    def _describe_committed(self, transfer: Transfer, partition: TransferPartition) -> PartitionLoad:
+        """The result for a partition that an earlier load of this run has published, with its checkpoint's rows."""
         rows = transfer.ledger.latest[partition.id].rows_exported
         if rows is None:
-            raise TransferPartitionRefusedError("the checkpoint of this committed range counts no rows")
-        return RangeLoad(
+            raise TransferPartitionRefusedError(
+                f"partition {partition.bounds.partition_index} is committed, but its checkpoint states no row count"
+            )
+        return PartitionLoad(
             run=transfer.ledger.run, partition=partition, state="committed", extracted_rows=0, staged_rows=rows
         )
 
-    def _saved_cursor(self) -> SavedCursor | None:
+    def _read_saved_cursor(self) -> SavedCursor | None:
         cursor = self.context.sessions.cursor
         return cursor.read(self.context.config) if cursor is not None else None
 
-    def _extraction(self, saved: SavedCursor | None, planned: TransferPlan | None = None) -> Extraction:
+    def _prepare_extraction(self, saved: SavedCursor | None, planned: TransferPlan | None = None) -> Extraction:
         context = self.context
         return prepare_extraction(
             context.config,
@@ -177,19 +187,20 @@ class FanOut:
         )
 
 
-def _planned(run: TransferRun, index: int) -> TransferPartition:
+def _find_partition(run: TransferRun, index: int) -> TransferPartition:
     partitions = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)
     found = [partition for partition in partitions if partition.bounds.partition_index == index]
     if len(found) != 1:
         raise TransferPartitionRefusedError(
-            f"partition {index} is none of the {len(partitions)} of this plan", fix=CLEAR_THE_PLAN
+            f"expected the index of one of the {len(partitions)} partitions of this plan, but got {index}",
+            fix=CLEAR_THE_PLAN,
         )
     return found[0]
 
 
-def _range_load(transfer: Transfer, staged: StagedRange) -> RangeLoad:
+def _describe_staged(transfer: Transfer, staged: StagedPartition) -> PartitionLoad:
     done = staged.done
-    return RangeLoad(
+    return PartitionLoad(
         run=transfer.ledger.run,
         partition=done.partition,
         state="reused" if done.reused else "staged",

@@ -1,7 +1,7 @@
-"""What one attempt of a native transfer works with: its plan, its checkpoints, and who stages which range.
+"""The values one attempt of a native transfer works with: its plan, its checkpoints, and its staged partitions.
 
-The staging of a range is named by run and partition, not by attempt, so that the next attempt of the same run finds
-it. Its rows carry the load id of the attempt that staged them.
+The staging of a partition is named by run and partition, not by attempt, so that the next attempt of the run finds it.
+Its rows carry the load id of the attempt that staged them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from dpone_core.quality.scope import NativeTransferQualityScope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """`snapshot` names the source snapshot all readers see; None = rows may change between two ranges.
+    """One attempt's view of a planned transfer.
 
-    `resumed`: an earlier attempt of this run planned it.
+    `snapshot` names the source snapshot that all readers share; None when rows may change between two partitions.
+    `resumed`: an earlier attempt of this run, or another process, made the plan.
     """
 
     extraction: Extraction
@@ -43,7 +44,7 @@ class Transfer:
 
     @property
     def scope(self) -> NativeTransferQualityScope:
-        """P, A, S and R of this attempt."""
+        """The partitions of this attempt as gates see them: planned, active, skipped and reactivated."""
         return NativeTransferQualityScope.of(
             planned=(partition.id for partition in self.resume.planned),
             active=(partition.id for partition in self.resume.active),
@@ -53,28 +54,30 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRange:
-    """One active partition in its staging dataset."""
+class StagedPartition:
+    """One active partition and the handle of its staging dataset."""
 
     done: TransferredPartition
     handle: StagedHandle
 
 
-def range_identity(run_id: str, partition_id: str) -> LoadIdentity:
-    """Names the staging of one range in every attempt of the run."""
+def partition_identity(run_id: str, partition_id: str) -> LoadIdentity:
+    """The identity that names the staging of a partition, the same in every attempt of the run."""
     return LoadIdentity(run_id=RunId(run_id), load_id=LoadId(partition_id), attempt=1)
 
 
-def range_ref(context: LoadContext, partition_id: str) -> LoadRef:
-    """Finds the staging of one range of this run, whichever attempt filled it."""
-    return context.plan.target.ref(range_identity(context.identity.run_id, partition_id))
+def partition_ref(context: LoadContext, partition_id: str) -> LoadRef:
+    """Names the staging of a partition of this run, whichever attempt filled it."""
+    return context.plan.target.ref(partition_identity(context.identity.run_id, partition_id))
 
 
-def range_request(base: StageRequest, partition: TransferPartition, load_id: str, staged_at: datetime) -> StageRequest:
-    """`base` is the request of the whole load; lineage says which load staged this range, and when."""
+def partition_request(
+    base: StageRequest, partition: TransferPartition, load_id: str, staged_at: datetime
+) -> StageRequest:
+    """The stage request of one partition: `base`, that of the whole load, with the lineage of its own staging."""
     return replace(
         base,
-        identity=range_identity(base.identity.run_id, partition.id),
+        identity=partition_identity(base.identity.run_id, partition.id),
         lineage=_lineage(base.lineage, load_id, staged_at),
     )
 
@@ -89,10 +92,13 @@ def _lineage(base: LineageColumns, load_id: str, staged_at: datetime) -> Lineage
     return replace(base, constants={name: own.get(name, value) for name, value in base.constants.items()})
 
 
-def staged_result(context: LoadContext, ranges: Iterable[StagedRange]) -> LoadResult:
-    """Counters of the attempt: a range that was found staged was not read again; the values that were converted when
-    it was are in its rows and counted with them."""
-    staged = tuple(ranges)
+def summarise_staging(context: LoadContext, partitions: Iterable[StagedPartition]) -> LoadResult:
+    """The counters of an attempt from its staged partitions.
+
+    A reused partition was not extracted again, so it adds no `extracted_rows`; its converted values are counted,
+    because they are in its rows.
+    """
+    staged = tuple(partitions)
     return LoadResult(
         extracted_rows=sum(each.done.rows_exported for each in staged if not each.done.reused),
         staged_rows=sum(each.handle.staged_rows for each in staged),
@@ -102,11 +108,13 @@ def staged_result(context: LoadContext, ranges: Iterable[StagedRange]) -> LoadRe
     )
 
 
-def converted_in_all(
+def total_converted_values(
     context: LoadContext, transfer: Transfer, active: Mapping[str, Sequence[ConvertedValues]]
 ) -> tuple[ConvertedValues, ...]:
-    """Of the whole workload, as gates judge it: `active` by partition id, and what committed checkpoints say of the
-    rest. None for a rule that a range does not count."""
+    """Converted values of the whole workload, per rule: `active`, by partition id, plus those of committed checkpoints.
+
+    The count of a rule is None when the checkpoint of a partition does not state it.
+    """
     rules, kept, latest = context.config.source.special_values, set(transfer.scope.kept), transfer.ledger.latest
     parts = (
         counted_in(latest[partition.id].diagnostics.get(CONVERTED_FIELD), rules) or ()
@@ -117,8 +125,8 @@ def converted_in_all(
     return total(rules, parts)
 
 
-def published_result(before: LoadResult, finalized: Iterable[FinalizeResult]) -> LoadResult:
-    """`before` with what the sink says of every publication of this attempt so far."""
+def add_publications(before: LoadResult, finalized: Iterable[FinalizeResult]) -> LoadResult:
+    """`before` with the row counters of all publications of this attempt so far; `finalized` is not empty."""
     results = tuple(finalized)
     return replace(
         before,
@@ -128,14 +136,17 @@ def published_result(before: LoadResult, finalized: Iterable[FinalizeResult]) ->
     )
 
 
-def quietly(move: Callable[[str], None], error: BaseException) -> None:
-    """The primary error is on its way; a guard that cannot be moved stays armed, which blocks all the same."""
+def move_quietly(move: Callable[[str], None], error: BaseException) -> None:
+    """Moves a guard with the code of `error`. Best effort: a guard that stays armed blocks later runs all the same."""
     with suppress(Exception):
         move(code_of(error))
 
 
-def range_batches(staged: tuple[StagedRange, ...]) -> list[tuple[tuple[StagedRange, ...], StagedHandle]]:
-    """Each range with rows is published by itself; those without go with the first one, for they publish nothing."""
+def split_into_batches(staged: tuple[StagedPartition, ...]) -> list[tuple[tuple[StagedPartition, ...], StagedHandle]]:
+    """The batches to publish, each with its handle: one per partition with rows.
+
+    Empty partitions join the first batch.
+    """
     filled = [each for each in staged if each.handle.staged_rows]
     first = filled[0] if filled else staged[0]
     empty = tuple(each for each in staged if not each.handle.staged_rows and each is not first)

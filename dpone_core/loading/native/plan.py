@@ -1,7 +1,7 @@
-"""Which ranges this attempt transfers: guards first, then the plan of the run, then what its checkpoints allow to skip.
+"""Plans which partitions an attempt transfers: it continues the open plan of the run or makes a new one.
 
-A resume reads what the first attempt planned, its ranges and its cursor window alike. A run whose earlier success is
-complete is not resumed: loading again means to load again.
+An attempt that resumes reads the partitions and the cursor window that the first attempt planned. A run id whose
+transfer is complete is not resumed: running it again loads again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
-from dpone_core.loading.native.conflicts import committed_ranges, refuse_unsettled_route
-from dpone_core.loading.native.model import Transfer, range_ref
+from dpone_core.loading.native.conflicts import committed_partitions, refuse_route_in_doubt
+from dpone_core.loading.native.model import Transfer, partition_ref
 from dpone_core.loading.shared_steps import refuse_no_partition
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.load_config import LoadConfig, PartitioningConfig
@@ -38,20 +38,20 @@ from dpone_core.ports.state import SavedCursor
 
 
 class TransferChangedError(ETLExecutionError):
-    """This run has published a part of its ranges, and would now read something else."""
+    """This run has published some partitions, and its query or columns have changed since."""
 
     code = "native_transfer_workload_changed"
 
 
 class TransferStateMovedError(ETLExecutionError):
-    """The cursor this run read has been replaced since; its window no longer is what comes next."""
+    """Another load saved a cursor after this run was planned, so the planned window is out of date."""
 
     code = "native_transfer_cursor_moved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPlanner:
-    """Plans one attempt. Reads no rows and mutates no target; raises before anything happened."""
+    """Plans one attempt of a transfer. Reads no rows and mutates no target."""
 
     context: LoadContext
     store: CheckpointStore
@@ -59,31 +59,38 @@ class TransferPlanner:
     partitioning: PartitioningConfig
 
     def plan(self, extraction: Extraction, snapshot: str | None) -> Transfer:
+        """Stores the plan and the checkpoints of its partitions, and returns what this attempt does with them.
+
+        `snapshot` names the shared source snapshot, None for none. Raises when the route is in doubt, when the saved
+        cursor is not the planned one, and when published partitions belong to another query or schema.
+        """
         route, run_id = route_of(self.context.plan), str(self.context.identity.run_id)
         run = self.store.run(route, run_id)
         resumes = run is not None and run.state is TransferRunState.OPEN
         stored = self.store.latest(route, run_id)
         known = stored if resumes else ()
-        refuse_unsettled_route(self.context, self.store, route, run_id, known)
+        refuse_route_in_doubt(self.context, self.store, route, run_id, known)
         if run is not None and resumes:
             require_same_cursor(self.context, run, extraction, known)
-            planned = windowed(extraction, run.plan)
+            planned = use_planned_window(extraction, run.plan)
             if is_same_workload(self.context, run.plan, planned):
-                transfer = transfer_of(self.context, self.store, run, planned, known, snapshot, resumed=True)
-                transfer.ledger.planned(transfer.resume.planned)
+                transfer = build_transfer(self.context, self.store, run, planned, known, snapshot, resumed=True)
+                transfer.ledger.record_planned(transfer.resume.planned)
                 return transfer
-            refuse_changed(self.context, run, known)
-        fresh = self._fresh(extraction, route, run_id, snapshot)
-        transfer = transfer_of(self.context, self.store, fresh, extraction, known, snapshot, resumed=False)
+            refuse_changed_workload(self.context, run, known)
+        fresh = self._plan_anew(extraction, route, run_id, snapshot)
+        transfer = build_transfer(self.context, self.store, fresh, extraction, known, snapshot, resumed=False)
         transfer.ledger.earlier.update((record.partition_id, record) for record in stored)
         partitions = transfer.resume.planned
-        transfer.ledger.planned(partitions)
+        transfer.ledger.record_planned(partitions)
         self.store.save_run(fresh, run)
         planned_ids = {partition.id for partition in partitions}
-        self._forget([record for record in known if record.partition_id not in planned_ids])
+        self._remove_stale_staging([record for record in known if record.partition_id not in planned_ids])
         return transfer
 
-    def _fresh(self, extraction: Extraction, route: TransferRoute, run_id: str, snapshot: str | None) -> TransferRun:
+    def _plan_anew(
+        self, extraction: Extraction, route: TransferRoute, run_id: str, snapshot: str | None
+    ) -> TransferRun:
         column = self.partitioning.column
         key = extraction.schema.find(column)
         if key is None:
@@ -94,7 +101,7 @@ class TransferPlanner:
             given = KeyBounds(lower=self.partitioning.lower, upper=self.partitioning.upper, rows=0)
             bounds = covering(key, given, bounds)
         window = extraction.request.window
-        query_hash, schema_hash = _hashes(self.context, column, extraction)
+        query_hash, schema_hash = _compute_hashes(self.context, column, extraction)
         return TransferRun(
             run_id=run_id,
             route=route,
@@ -112,19 +119,19 @@ class TransferPlanner:
                 window_lower=None if window is None else window.lower,
                 window_upper=None if window is None else window.upper,
                 next_cursor=extraction.next_cursor,
-                seen_load_id=None if extraction.seen is None else extraction.seen.load_id,
+                seen_load_id=None if extraction.saved_cursor is None else extraction.saved_cursor.load_id,
             ),
         )
 
-    def _forget(self, stale: list[PartitionCheckpoint]) -> None:
-        """Staging of ranges that are no longer planned is of no use to anybody."""
+    def _remove_stale_staging(self, stale: list[PartitionCheckpoint]) -> None:
+        """Removes the staging of partitions that are no longer planned."""
         staged = self.context.sessions.sink.staged
         for record in stale:
             if staged is not None and record.status is CheckpointStatus.LOADED:
-                staged.cleanup(range_ref(self.context, record.partition_id))
+                staged.cleanup(partition_ref(self.context, record.partition_id))
 
 
-def transfer_of(
+def build_transfer(
     context: LoadContext,
     store: CheckpointStore,
     run: TransferRun,
@@ -134,7 +141,7 @@ def transfer_of(
     *,
     resumed: bool,
 ) -> Transfer:
-    """What this attempt makes of a plan and its checkpoints; writes nothing."""
+    """Compares a stored plan with its checkpoints and decides what this attempt skips and reads. Writes nothing."""
     ledger = TransferLedger(store=store, run=run, clock=context.runtime.clock)
     partitions = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)
     planned = {partition.id for partition in partitions}
@@ -144,42 +151,47 @@ def transfer_of(
 
 
 def is_same_workload(context: LoadContext, plan: TransferPlan, extraction: Extraction) -> bool:
-    """Whether the query and the columns still are what the plan was made for."""
-    return _hashes(context, plan.column, extraction) == (plan.query_hash, plan.schema_hash)
+    """Whether the query and the columns are still those the plan was made for."""
+    return _compute_hashes(context, plan.column, extraction) == (plan.query_hash, plan.schema_hash)
 
 
-def refuse_changed(context: LoadContext, run: TransferRun, known: tuple[PartitionCheckpoint, ...]) -> None:
-    """For a workload that is not the same any more: none of its ranges may be in the target."""
-    committed = len(committed_ranges(run, known))
+def refuse_changed_workload(context: LoadContext, run: TransferRun, known: tuple[PartitionCheckpoint, ...]) -> None:
+    """For a changed workload: raises TransferChangedError when some of its partitions are already in the target."""
+    committed = len(committed_partitions(run, known))
     if committed and run.route.strategy is not StrategyMode.FULL_REFRESH:
-        context.commit_state.unsettled_load = True
+        context.commit_state.load_in_doubt = True
         raise TransferChangedError(
-            f"{committed} ranges of this run are in the target, and its query or schema has changed since",
-            fix="restore the query and run again, or remove the rows and say so with `dpone transfer reconcile`",
+            f"{committed} partitions of this run are in the target, but its query or schema has changed since",
+            fix="restore the query and run again, or remove the rows and declare that with `dpone transfer reconcile`",
         )
 
 
 def require_same_cursor(
     context: LoadContext, run: TransferRun, extraction: Extraction, known: tuple[PartitionCheckpoint, ...]
 ) -> None:
-    if not is_same_cursor(run, extraction.seen, known):
-        context.commit_state.unsettled_load = True
+    """Raises TransferStateMovedError when another load has saved a cursor since the run was planned."""
+    if not is_same_cursor(run, extraction.saved_cursor, known):
+        context.commit_state.load_in_doubt = True
         raise TransferStateMovedError(
-            "another load saved a cursor after this run was planned",
+            "another load saved a cursor after this run was planned, so the planned cursor window is out of date",
             fix="compare the target with the evidence of both loads, then load under another run id",
         )
 
 
 def is_same_cursor(run: TransferRun, seen: SavedCursor | None, known: tuple[PartitionCheckpoint, ...]) -> bool:
-    """The cursor this run read is still the saved one, or is what this run itself has saved at its end."""
+    """Whether the saved cursor is still the one this run was planned with, or the one it saved itself at its end."""
     plan = run.plan
-    if seen is not None and seen.value == plan.next_cursor and len(committed_ranges(run, known)) == len(plan.ranges):
+    if (
+        seen is not None
+        and seen.value == plan.next_cursor
+        and len(committed_partitions(run, known)) == len(plan.ranges)
+    ):
         return True
     return (None if seen is None else seen.load_id) == plan.seen_load_id
 
 
-def windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
-    """The extraction with the window and the next cursor of the plan, although the source may have grown."""
+def use_planned_window(extraction: Extraction, plan: TransferPlan) -> Extraction:
+    """The extraction with the cursor window and the next cursor of the plan, even if the source has newer rows."""
     window = extraction.request.window
     if window is None:
         return extraction
@@ -187,12 +199,13 @@ def windowed(extraction: Extraction, plan: TransferPlan) -> Extraction:
     return replace(extraction, request=replace(extraction.request, window=planned), next_cursor=plan.next_cursor)
 
 
-def _hashes(context: LoadContext, column: str, extraction: Extraction) -> tuple[str, str]:
-    """What the rows of a range depend on besides its bounds: the query, and the columns as they are staged."""
-    return query_hash(context.config, column, extraction), _schema_hash(context, extraction)
+def _compute_hashes(context: LoadContext, column: str, extraction: Extraction) -> tuple[str, str]:
+    """Hashes of what the rows of a partition depend on besides its bounds: the query, and the columns as staged."""
+    return query_hash(context.config, column, extraction), _hash_schema(context, extraction)
 
 
 def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
+    """Fingerprint of dataset, key column, query tokens, cursor window and special-value rules."""
     query, request = config.source.query, extraction.request
     tokens = {} if query is None else {name: request.token_values[name] for name in query.tokens}
     window, converts = request.window, bool(config.source.special_values)
@@ -207,7 +220,7 @@ def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
     )
 
 
-def _schema_hash(context: LoadContext, extraction: Extraction) -> str:
+def _hash_schema(context: LoadContext, extraction: Extraction) -> str:
     target = context.plan.target
     return fingerprint(
         {
@@ -221,7 +234,7 @@ def _schema_hash(context: LoadContext, extraction: Extraction) -> str:
 
 
 def _whole(config: LoadConfig) -> dict[str, object]:
-    """Ranges that keep target partitions whole are others once the target is partitioned otherwise."""
+    """The partitioning of the target, when a plan has to hold its partitions whole; changing it changes the plan."""
     whole = whole_partitions(config)
     return {} if whole is None else {"whole": whole}
 

@@ -1,8 +1,8 @@
-"""Native transfer into a sink without staging: every range is a load of its own, with its own files.
+"""Publishes a native transfer into a sink without staging: every partition is one load of the sink.
 
-The guard of a range is armed when its rows have ended, just before the sink makes them visible. Gates are judged once,
-over the whole workload, when every range is committed (S0 "For legacy native loads"); what fails after that leaves the
-checkpoints committed, and the next attempt validates without calling the sink.
+The guard of a partition is armed when all its rows are read, just before the sink makes them visible. Gates are
+evaluated once, over all partitions, when every one is committed (S0 "For legacy native loads"). A failure after that
+leaves the checkpoints committed, and the next attempt validates without calling the sink.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.extraction import refuse_unwindowed_rows
+from dpone_core.loading.extraction import refuse_rows_without_window
 from dpone_core.loading.in_doubt import arm_commit
 from dpone_core.loading.native.completeness import refuse_lost_rows
-from dpone_core.loading.native.model import Transfer, converted_in_all, quietly, range_request
+from dpone_core.loading.native.model import Transfer, move_quietly, partition_request, total_converted_values
 from dpone_core.loading.payload import LoadedPayload
 from dpone_core.loading.pump import Pump
 from dpone_core.loading.shared_steps import (
     SnapshotSteps,
     acceptance_recorder,
     converted_details,
-    judged,
+    evaluate_gates,
     record_finalized,
     source_dataset,
     target_dataset,
@@ -44,8 +44,8 @@ from dpone_core.quality.receipt import QualityGateReceipt
 
 
 @dataclass(slots=True, kw_only=True)
-class _RangeLoad:
-    """One range on its way; `guard` is None until its rows have ended."""
+class _PartitionWrite:
+    """One partition while it is written. `guard` is None until all its rows are read."""
 
     partition: TransferPartition
     request: StageRequest
@@ -57,7 +57,7 @@ class _RangeLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeLegacyCoordinator:
-    """Coordinates one attempt that has at least one active partition; `base` is the request of the whole load."""
+    """Coordinates one attempt with at least one active partition. `base` is the stage request of the whole load."""
 
     context: LoadContext
     transfer: Transfer
@@ -66,23 +66,28 @@ class NativeLegacyCoordinator:
     base: StageRequest
 
     def load(self, execution: QualityGateExecution) -> LoadedPayload:
-        """Raises whatever failed first; the context's position says on which side of which commit that was."""
+        """Loads the active partitions one by one, evaluates the gates, and returns counters with the receipt.
+
+        Raises the first failure; `context.commit_state` says whether it came before, at, or after a commit.
+        """
         context = self.context
         evidence = SnapshotSteps(context=context)
         recorder = acceptance_recorder(context, execution, evidence)
         payload = self.transfer.extraction.target.payload
         recorder.validate((source_dataset(context, self.transfer), target_dataset(context, payload)))
-        evidence.timed(recorder, Side.SOURCE)
+        evidence.capture(recorder, Side.SOURCE)
         execution.revalidate(context.config)
         started_at = context.runtime.clock.utc_now()
-        done = self._load_ranges()  # --------------------------------------------------- the target commit boundaries
+        done = (
+            self._load_partitions()
+        )  # --------------------------------------------------- the target commit boundaries
         finished_at = context.runtime.clock.utc_now()
         context.runtime.cancellation.checkpoint()
         context.commit_shield.enter_context(context.runtime.cancellation.shielded())
         execution.revalidate(context.config)
-        receipt = self._judge(execution, done)
+        receipt = self._evaluate_gates(execution, done)
         refuse_lost_rows(context, self.transfer, {each.partition.id: each.rows_exported for each in done})
-        evidence.timed(recorder, Side.TARGET)
+        evidence.capture(recorder, Side.TARGET)
         result = context.commit_state.result
         details: dict[str, object] = {
             "finaliser": context.plan.target.finaliser.name,
@@ -97,8 +102,8 @@ class NativeLegacyCoordinator:
         context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
-    def _load_ranges(self) -> list[TransferredPartition]:
-        """One after the other: two of them must not describe one target at the same time."""
+    def _load_partitions(self) -> list[TransferredPartition]:
+        """Loads the partitions one after the other, because each load of the sink describes the whole target anew."""
         context = self.context
         context.runtime.progress.phase("load")
         stamp = context.runtime.clock.utc_now()
@@ -119,9 +124,9 @@ class NativeLegacyCoordinator:
             partition.bounds,
             self.transfer.snapshot,
         )
-        running = _RangeLoad(
+        running = _PartitionWrite(
             partition=partition,
-            request=range_request(self.base, partition, str(context.identity.load_id), stamp),
+            request=partition_request(self.base, partition, str(context.identity.load_id), stamp),
             pump=Pump(
                 stream=stream,
                 payload=extraction.target.payload,
@@ -134,59 +139,63 @@ class NativeLegacyCoordinator:
         before, checkpoint = commit_state.result, commit_state.native_checkpoint
         try:
             with running.shield:
-                return self._committed(running, stamp, earlier)
+                return self._commit(running, stamp, earlier)
         except BaseException as error:
             if running.guard is None:
-                self.transfer.ledger.failed(partition, code_of(error))
-                commit_state.refused()
+                self.transfer.ledger.record_failed(partition, code_of(error))
+                commit_state.mark_refused()
                 if checkpoint is CheckpointState.COMMITTED:
-                    commit_state.committed_natively(before, checkpoint)
+                    commit_state.mark_partitions_committed(before, checkpoint)
             raise
         finally:
             stream.close()
 
-    def _committed(
-        self, running: _RangeLoad, stamp: datetime, earlier: list[TransferredPartition]
+    def _commit(
+        self, running: _PartitionWrite, stamp: datetime, earlier: list[TransferredPartition]
     ) -> TransferredPartition:
         commit_state = self.context.commit_state
         before, checkpoint = commit_state.result, commit_state.native_checkpoint
         try:
-            loaded = self.legacy.load(running.request, self._rows(running, stamp))
+            loaded = self.legacy.load(running.request, self._stream_rows(running, stamp))
         except BaseException as error:
             if running.guard is not None:
                 visible = isinstance(error, CommitOutcomeUnknownError) or self._is_visible(running.request)
-                quietly(running.guard.unknown if visible else running.guard.refused, error)
+                move_quietly(running.guard.mark_unknown if visible else running.guard.mark_refused, error)
                 if not visible:
-                    commit_state.refused()
+                    commit_state.mark_refused()
                     if checkpoint is CheckpointState.COMMITTED:
-                        commit_state.committed_natively(before, checkpoint)
+                        commit_state.mark_partitions_committed(before, checkpoint)
             raise
-        assert running.guard is not None  # a sink that returns has read the rows to their end
+        assert running.guard is not None  # a sink that returns has read all rows, and the last one armed the guard
         (done,) = running.guard.batch
-        commit_state.committed_natively(self._result([*earlier, done], loaded), CheckpointState.UNKNOWN)
+        commit_state.mark_partitions_committed(self._build_result([*earlier, done], loaded), CheckpointState.UNKNOWN)
         if loaded.written_rows != done.rows_exported:
             lost = ConnectorError(
-                f"{done.rows_exported} rows of a range were sent and {loaded.written_rows} are in the target",
+                f"{done.rows_exported} rows of partition {done.partition.bounds.partition_index} were sent to the "
+                f"target, but it holds {loaded.written_rows} of them",
                 code="written_row_count_mismatch",
             )
-            quietly(running.guard.unknown, lost)
+            move_quietly(running.guard.mark_unknown, lost)
             raise lost
         try:
             running.guard.commit()
         except BaseException as error:
-            quietly(running.guard.incomplete, error)
+            move_quietly(running.guard.mark_incomplete, error)
             raise
         commit_state.native_checkpoint = CheckpointState.COMMITTED
         return done
 
-    def _rows(self, running: _RangeLoad, stamp: datetime) -> Iterator[pa.RecordBatch]:
-        """The range's batches. Once they end the sink makes them visible, behind the armed guard."""
+    def _stream_rows(self, running: _PartitionWrite, stamp: datetime) -> Iterator[pa.RecordBatch]:
+        """The batches of the partition.
+
+        After the last one the guard is armed, and then the sink makes the rows visible.
+        """
         yield from running.pump.batches()
         context, rows = self.context, running.pump.counters.rows
-        refuse_unwindowed_rows(self.transfer.extraction, rows)
+        refuse_rows_without_window(self.transfer.extraction, rows)
         context.runtime.cancellation.checkpoint()
         running.shield.enter_context(context.runtime.cancellation.shielded())
-        arm_commit(context, self.transfer.extraction, 0)  # the lease is still ours; the guard is armed below
+        arm_commit(context, self.transfer.extraction, 0)  # renews the lease; the guard below replaces the intent
         partition, request = running.partition, running.request
         done = TransferredPartition(
             partition=partition,
@@ -200,26 +209,26 @@ class NativeLegacyCoordinator:
             converted_values=running.pump.converted_values,
         )
         witness = {"load_id": str(request.identity.load_id), "attempt": request.identity.attempt, "mark": None}
-        guard = self.transfer.ledger.guarded([done], witness)
+        guard = self.transfer.ledger.guard_commit([done], witness)
         guard.arm()
         running.guard = guard
-        context.commit_state.committing()
+        context.commit_state.mark_committing()
 
     def _is_visible(self, request: StageRequest) -> bool:
-        """A sink that cannot say leaves it unknown."""
+        """Whether rows of this partition may be visible; True also when the sink cannot say."""
         try:
             with self.context.runtime.cancellation.shielded():
                 return self.legacy.has_rows(request.ref)
-        except Exception:  # noqa: BLE001 - asking must not mask why the load failed
+        except Exception:  # noqa: BLE001 - asking must not hide why the load failed
             return True
 
-    def _judge(self, execution: QualityGateExecution, done: list[TransferredPartition]) -> QualityGateReceipt:
+    def _evaluate_gates(self, execution: QualityGateExecution, done: list[TransferredPartition]) -> QualityGateReceipt:
         snapshots = self.transfer.scope.committed_snapshots(
             extracted={each.partition.id: each.rows_exported for each in done},
             committed=self.transfer.ledger.committed_rows(),
         )
         outcome = QualityGateFailureOutcome.native_committed(self.context.commit_state.result)
-        return judged(
+        return evaluate_gates(
             self.context,
             execution,
             Boundary.POST_COMMIT,
@@ -229,7 +238,7 @@ class NativeLegacyCoordinator:
             snapshots.summary,
         )
 
-    def _result(self, done: list[TransferredPartition], loaded: LegacyLoadResult) -> LoadResult:
+    def _build_result(self, done: list[TransferredPartition], loaded: LegacyLoadResult) -> LoadResult:
         rows = sum(each.rows_loaded for each in done)
         converted = {each.partition.id: each.converted_values for each in done}
         return LoadResult(
@@ -239,5 +248,5 @@ class NativeLegacyCoordinator:
             extracted_rows=sum(each.rows_exported for each in done),
             attempts=self.context.identity.attempt,
             governance_finalization=FinalizationPhase.LEGACY_POST_FINALIZE,
-            converted_values=converted_in_all(self.context, self.transfer, converted),
+            converted_values=total_converted_values(self.context, self.transfer, converted),
         )

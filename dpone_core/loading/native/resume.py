@@ -1,7 +1,7 @@
-"""The resume-only path: every partition is committed by an earlier attempt, so the sink is never called.
+"""Validates a transfer whose partitions earlier attempts have all committed, without writing to the sink.
 
-What remains is to show that it is true: gates over the committed workload, required acceptance of source and target
-(S0 "Native resume-only load"). A failure here leaves the checkpoints and the target as they are.
+Gates are evaluated over the committed rows, and acceptance measures source and target (S0 "Native resume-only load").
+A failure leaves checkpoints and target as they are.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dpone_core.acceptance.recorder import AcceptanceMetricsRecorder, SideProbes
 from dpone_core.errors import ConnectorError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.native.completeness import refuse_lost_rows
-from dpone_core.loading.native.model import Transfer, converted_in_all
+from dpone_core.loading.native.model import Transfer, total_converted_values
 from dpone_core.loading.native.target_check import refuse_replaced_target
 from dpone_core.loading.payload import LoadedPayload
-from dpone_core.loading.row_count_check import rows_in_target
-from dpone_core.loading.shared_steps import SnapshotSteps, judged, source_dataset, target_dataset
+from dpone_core.loading.row_count_check import count_target_rows
+from dpone_core.loading.shared_steps import SnapshotSteps, evaluate_gates, source_dataset, target_dataset
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, LoadPath, Side
 from dpone_core.quality.execution import QualityGateExecution
@@ -25,26 +25,29 @@ from dpone_core.quality.receipt import QualityGateReceipt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOnlyCoordinator:
-    """Validates one attempt in which nothing is left to transfer."""
+    """Coordinates one attempt without active partitions."""
 
     context: LoadContext
     transfer: Transfer
 
     def load(self, execution: QualityGateExecution) -> LoadedPayload:
-        """Raises what validation found; nothing is written but evidence."""
+        """Checks the target, the gates and acceptance; returns zero rows written, with the gate receipt.
+
+        Raises the first check that fails. Nothing but evidence is written.
+        """
         context = self.context
-        context.commit_state.resuming()
+        context.commit_state.mark_resuming()
         self._refuse_missing_target()
         refuse_replaced_target(context, self.transfer)
         context.commit_state.result = LoadResult(
             inserted_rows=0,
             updated_rows=0,
-            final_rows=rows_in_target(context),
+            final_rows=count_target_rows(context),
             extracted_rows=0,
             staged_rows=0,
             attempts=context.identity.attempt,
             governance_finalization=context.plan.finalization_phase,
-            converted_values=converted_in_all(context, self.transfer, {}),
+            converted_values=total_converted_values(context, self.transfer, {}),
         )
         evidence = SnapshotSteps(context=context)
         recorder = AcceptanceMetricsRecorder(
@@ -55,19 +58,19 @@ class ResumeOnlyCoordinator:
         )
         payload = self.transfer.extraction.target.payload
         recorder.validate((source_dataset(context, self.transfer), target_dataset(context, payload)))
-        receipt = self._judge(execution)
+        receipt = self._evaluate_gates(execution)
         refuse_lost_rows(context, self.transfer, {})
-        evidence.timed(recorder, Side.SOURCE)
-        evidence.timed(recorder, Side.TARGET)
+        evidence.capture(recorder, Side.SOURCE)
+        evidence.capture(recorder, Side.TARGET)
         context.runtime.cancellation.checkpoint()
         context.commit_shield.enter_context(context.runtime.cancellation.shielded())
         context.commit_state.result = context.commit_state.result.with_acceptance(recorder.run_metrics(0))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
-    def _judge(self, execution: QualityGateExecution) -> QualityGateReceipt:
+    def _evaluate_gates(self, execution: QualityGateExecution) -> QualityGateReceipt:
         snapshots = self.transfer.scope.resume_snapshots(committed=self.transfer.ledger.committed_rows())
         outcome = QualityGateFailureOutcome.resume_validation(self.context.commit_state.result)
-        return judged(
+        return evaluate_gates(
             self.context,
             execution,
             Boundary.RESUME_VALIDATION,
@@ -79,9 +82,9 @@ class ResumeOnlyCoordinator:
 
     def _refuse_missing_target(self) -> None:
         if self.transfer.extraction.target.created:
-            self.context.commit_state.unsettled_load = True
+            self.context.commit_state.load_in_doubt = True
             raise ConnectorError(
-                "every range is committed and the target does not exist",
+                "the checkpoints say that every partition is in the target, but the target does not exist",
                 code="native_transfer_target_missing",
-                fix="find out who removed it, then load under another run id",
+                fix="find out who removed the target, then load under another run id",
             )

@@ -1,7 +1,7 @@
-"""Native transfer: from an extraction to a committed load, range by range, resumed where an earlier attempt stopped.
+"""Transfers an extraction in partitions and resumes where an earlier attempt of the same run stopped.
 
-Picks the path once it is known what is left to do, takes the coordinator's receipt, and only then publishes the report
-that says success.
+It plans, runs the coordinator that fits what is left to do, accepts its gate receipt, and only then publishes the
+transfer report that says success.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpone_core.loading.native.plan import TransferPlanner
 from dpone_core.loading.native.publish_legacy import NativeLegacyCoordinator
 from dpone_core.loading.native.publish_staged import NativeStagedCoordinator
 from dpone_core.loading.native.resume import ResumeOnlyCoordinator
-from dpone_core.loading.native.stage import RangeStager
+from dpone_core.loading.native.stage import PartitionStager
 from dpone_core.loading.native.stored_plan import StoredTransfer
 from dpone_core.loading.payload import LoadedPayload
 from dpone_core.loading.shared_steps import add_columns, stage_request
@@ -38,14 +38,17 @@ NO_SNAPSHOT: Final = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeLoad:
-    """`extraction` is what this run transfers, its window as its first attempt planned it."""
+    """A committed transfer. `extraction` has the cursor window and the next cursor that the first attempt planned."""
 
     extraction: Extraction
     loaded: LoadedPayload
     transfer: Transfer
 
     def complete(self, context: LoadContext) -> None:
-        """After source state: another load under this run id transfers anew. One that was planned meanwhile stands."""
+        """Marks the run as complete, once its source state is durable: the run id then loads anew.
+
+        When another process has planned the run anew meanwhile, that plan stays and a warning is recorded.
+        """
         ledger = self.transfer.ledger
         now = context.runtime.clock.utc_now()
         try:
@@ -56,25 +59,31 @@ class NativeLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTransferService:
-    """One attempt of a plan that splits its extraction."""
+    """Runs one attempt of a load whose plan splits the extraction into partitions."""
 
     context: LoadContext
     partitioning: PartitioningConfig
 
     def load(self, extraction: Extraction, execution: QualityGateExecution) -> NativeLoad:
+        """Returns the committed transfer; its receipt is accepted and its report published.
+
+        Raises the first failure. If it leaves a commit in doubt, the report says COMMIT_UNKNOWN.
+        """
         with ExitStack() as stack:
-            transfer = self._planned(extraction, stack)
+            transfer = self._plan(extraction, stack)
             try:
-                loaded = self._coordinated(transfer, execution)
+                loaded = self._coordinate(transfer, execution)
                 execution.accept_payload(loaded.receipt)
                 execution.revalidate(self.context.config)
-                publish_report(self.context.runtime.evidence, self._report(transfer, loaded.receipt.scope_summary))
+                publish_report(
+                    self.context.runtime.evidence, self._build_report(transfer, loaded.receipt.scope_summary)
+                )
             except BaseException:
                 self._report_unknown(transfer)
                 raise
         return NativeLoad(extraction=transfer.extraction, loaded=loaded, transfer=transfer)
 
-    def _planned(self, extraction: Extraction, stack: ExitStack) -> Transfer:
+    def _plan(self, extraction: Extraction, stack: ExitStack) -> Transfer:
         sessions = self.context.sessions
         source, store = sessions.source.ranges, sessions.checkpoints
         if source is None or store is None:
@@ -88,9 +97,9 @@ class NativeTransferService:
                 transfer = planner.plan(extraction, snapshot)
             else:
                 stored = StoredTransfer(context=self.context, store=store, expected=expected)
-                transfer = stored.publishing(extraction, snapshot)
+                transfer = stored.resume_for_publishing(extraction, snapshot)
                 step.details["transfer_plan"] = expected
-            if store.torn(transfer.ledger.run.route, transfer.ledger.run.run_id):
+            if store.has_torn_end(transfer.ledger.run.route, transfer.ledger.run.run_id):
                 self.context.step_log.warnings.append("checkpoint_tail_torn")
             scope = transfer.scope
             step.details |= {
@@ -104,21 +113,21 @@ class NativeTransferService:
             }
         return transfer
 
-    def _coordinated(self, transfer: Transfer, execution: QualityGateExecution) -> LoadedPayload:
+    def _coordinate(self, transfer: Transfer, execution: QualityGateExecution) -> LoadedPayload:
         context, sink = self.context, self.context.sessions.sink
         if transfer.scope.is_resume_only:
             execution.select_path(LoadPath.RESUME)
             return ResumeOnlyCoordinator(context=context, transfer=transfer).load(execution)
         execution.select_path(context.plan.load_path)
         if sink.legacy is not None:
-            return self._legacy(transfer, sink.legacy, execution)
+            return self._load_without_staging(transfer, sink.legacy, execution)
         if sink.staged is None or sink.ranges is None or context.sessions.open_reader is None:
             raise ETLConfigurationError("this route does not transfer key ranges", code="DPONE_ROUTE_REFUSED")
         request = stage_request(context, transfer)
         execution.revalidate(context.config)
         add_columns(context, transfer)
         sink.target.preflight(request)
-        stager = RangeStager(
+        stager = PartitionStager(
             context=context,
             transfer=transfer,
             staged=sink.staged,
@@ -132,7 +141,9 @@ class NativeTransferService:
             context=context, transfer=transfer, staged=sink.staged, ranges=sink.ranges, stager=stager
         ).load(execution)
 
-    def _legacy(self, transfer: Transfer, legacy: LegacyLoadPort, execution: QualityGateExecution) -> LoadedPayload:
+    def _load_without_staging(
+        self, transfer: Transfer, legacy: LegacyLoadPort, execution: QualityGateExecution
+    ) -> LoadedPayload:
         context, source = self.context, self.context.sessions.source.ranges
         if source is None:
             raise ETLConfigurationError("this route does not transfer key ranges", code="DPONE_ROUTE_REFUSED")
@@ -144,7 +155,7 @@ class NativeTransferService:
             context=context, transfer=transfer, legacy=legacy, source=source, base=request
         ).load(execution)
 
-    def _report(
+    def _build_report(
         self, transfer: Transfer, scope: QualityScopeSummary | None, unknown: CommitUnknown | None = None
     ) -> TransferReport:
         context, plan = self.context, self.context.plan
@@ -167,7 +178,7 @@ class NativeTransferService:
         )
 
     def _report_unknown(self, transfer: Transfer) -> None:
-        """A batch nobody can account for is the last word on this run, until an operator speaks."""
+        """Publishes a COMMIT_UNKNOWN report when the target or its checkpoints are in doubt. Best effort."""
         commit_state = self.context.commit_state
         if commit_state.target_state is TargetState.UNKNOWN:
             unknown = CommitUnknown(failure_boundary="target_invocation", checkpoint_state="not_advanced")
@@ -176,9 +187,9 @@ class NativeTransferService:
         else:
             return
         with suppress(Exception), self.context.runtime.cancellation.shielded():
-            publish_report(self.context.runtime.evidence, self._report(transfer, None, unknown))
+            publish_report(self.context.runtime.evidence, self._build_report(transfer, None, unknown))
 
 
 def consistency(transfer: Transfer) -> str:
-    """One snapshot only if no range was read by an earlier attempt."""
+    """`exported_snapshot` when all partitions were read from one source snapshot by this attempt, else `none`."""
     return EXPORTED_SNAPSHOT if transfer.snapshot is not None and not transfer.resumed else NO_SNAPSHOT

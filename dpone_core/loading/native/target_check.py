@@ -1,7 +1,7 @@
-"""Whether a run whose ranges are all committed is still what the target shows, asked before such a run says success.
+"""Checks that the target still holds what this run published, before a run without active partitions succeeds.
 
-The sink's own load marker answers where there is one. Where it cannot say, no other run of the route may have
-published since: gates would judge the rows of that one, or of both.
+The load marker of the sink answers where there is one. Where it cannot say, no other run of the route may have
+published since: otherwise the target holds that run's rows, or both, and the gates would say nothing about it.
 """
 
 from __future__ import annotations
@@ -19,55 +19,59 @@ from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.native_transfer.guard import WITNESS_FIELD
 
-_ABSENT: Final = "the target does not hold what this run has published"
-_REPLACED: Final = "another load has published into the target since this run did"
+_ABSENT: Final = "the target does not hold the rows of this run"
+_REPLACED: Final = "another load has published into the target since then"
 
 
 class TargetReplacedError(ETLExecutionError):
-    """This run has published, and the target does not show its load any more; nothing was mutated now."""
+    """This run has published, but the target does not hold its rows any more. This attempt mutated nothing."""
 
     code = "native_transfer_target_replaced"
 
-    def __init__(self, found: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"every range of this run is committed, and {found}",
+            f"the checkpoints say that this run has published every partition, but {reason}",
             fix="load under another run id, or leave the target as it is: this run has nothing left to publish",
         )
 
 
 def refuse_replaced_target(context: LoadContext, transfer: Transfer) -> None:
-    """Raises TargetReplacedError. An operator decides: repeating this run never helps."""
+    """Raises TargetReplacedError when the target does not hold this run's rows, and marks the load as in doubt.
+
+    Repeating the run never helps; an operator decides.
+    """
     records = [record for record in transfer.ledger.latest.values() if record.status is CheckpointStatus.COMMITTED]
-    said = _said_by_sink(context, records)
-    if said is None and _others_committed_later(transfer, records):
-        said = _REPLACED
-    if said:
-        context.commit_state.unsettled_load = True
-        raise TargetReplacedError(said)
+    reason = _ask_sink(context, records)
+    if reason is None and _has_later_commit(transfer, records):
+        reason = _REPLACED
+    if reason:
+        context.commit_state.load_in_doubt = True
+        raise TargetReplacedError(reason)
 
 
-def _said_by_sink(context: LoadContext, records: Iterable[PartitionCheckpoint]) -> str | None:
-    """What stands against this run; "" for nothing, None where the sink cannot say."""
+def _ask_sink(context: LoadContext, records: Iterable[PartitionCheckpoint]) -> str | None:
+    """Why the target does not hold this run's rows: a reason, "" when it holds them, None when the sink cannot say."""
     publications, legacy = context.sessions.sink.publications, context.sessions.sink.legacy
-    witnesses = {found for record in records if record.rows_exported and (found := _witness_of(record)) is not None}
-    refs = {found: _ref_of(context, found) for found in witnesses}
+    read = [_read_publication(record) for record in records if record.rows_exported]
+    published = {publication for publication in read if publication is not None}
+    refs = {publication: _ref_of(context, publication) for publication in published}
     if legacy is not None:
         return None if all(legacy.has_rows(ref) for ref in refs.values()) else _ABSENT
-    if publications is None or not witnesses:
+    if publications is None or not published:
         return None
-    held = [publications.contains(ref, found.mark) for found, ref in refs.items()]
-    if True in held and False not in held:
+    answers = [publications.contains(ref, publication.mark) for publication, ref in refs.items()]
+    if True in answers and False not in answers:
         return ""
     match context.plan.target.strategy:
         case StrategyMode.FULL_REFRESH:
-            return _REPLACED if None in held else _ABSENT
+            return _REPLACED if None in answers else _ABSENT
         case StrategyMode.INCREMENTAL_APPEND:  # what others append leaves these rows where they are
-            return _ABSENT if False in held else None
-    foreign = publications.last_marker(context.plan.target.table) not in {found.mark for found in witnesses}
+            return _ABSENT if False in answers else None
+    foreign = publications.last_marker(context.plan.target.table) not in {one.mark for one in published}
     return _REPLACED if foreign else None  # an engine may replace a partition without leaving a mark
 
 
-def _others_committed_later(transfer: Transfer, records: Iterable[PartitionCheckpoint]) -> bool:
+def _has_later_commit(transfer: Transfer, records: Iterable[PartitionCheckpoint]) -> bool:
     ledger = transfer.ledger
     ended = max((record.completed_at or record.started_at for record in records), default=ledger.run.updated_at)
     return any(
@@ -79,24 +83,24 @@ def _others_committed_later(transfer: Transfer, records: Iterable[PartitionCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Witness:
-    """By what the sink knows one publication; `mark` stood in the target before it."""
+class _Publication:
+    """The names by which the sink knows one publication. `mark` is the load marker the target had before it."""
 
     load_id: str
     attempt: int
     mark: str | None
 
 
-def _witness_of(record: PartitionCheckpoint) -> _Witness | None:
-    """None where the checkpoint does not say."""
+def _read_publication(record: PartitionCheckpoint) -> _Publication | None:
+    """The publication that a checkpoint names; None when it names none."""
     stored = record.diagnostics.get(WITNESS_FIELD)
-    said: Mapping[str, object] = stored if isinstance(stored, Mapping) else {}
-    load_id, attempt, mark = said.get("load_id"), said.get("attempt"), said.get("mark")
+    fields: Mapping[str, object] = stored if isinstance(stored, Mapping) else {}
+    load_id, attempt, mark = fields.get("load_id"), fields.get("attempt"), fields.get("mark")
     if not isinstance(load_id, str) or type(attempt) is not int:
         return None
-    return _Witness(load_id=load_id, attempt=attempt, mark=mark if isinstance(mark, str) else None)
+    return _Publication(load_id=load_id, attempt=attempt, mark=mark if isinstance(mark, str) else None)
 
 
-def _ref_of(context: LoadContext, found: _Witness) -> LoadRef:
-    run_id, load_id = RunId(context.identity.run_id), LoadId(found.load_id)
-    return context.plan.target.ref(LoadIdentity(run_id=run_id, load_id=load_id, attempt=found.attempt))
+def _ref_of(context: LoadContext, publication: _Publication) -> LoadRef:
+    run_id, load_id = RunId(context.identity.run_id), LoadId(publication.load_id)
+    return context.plan.target.ref(LoadIdentity(run_id=run_id, load_id=load_id, attempt=publication.attempt))

@@ -1,4 +1,4 @@
-"""What readers of one transfer share: the partitions still to read, what they say, and one sum of their progress."""
+"""The objects that the reader threads of one transfer share: queue of partitions, their results, summed progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from dpone_core.loading.native.model import StagedRange
+from dpone_core.loading.native.model import StagedPartition
 from dpone_core.model.partition import TransferPartition
 from dpone_core.ports.runtime import Progress
 
@@ -17,24 +17,27 @@ READER_ENDED: Final = None
 
 
 class ReaderStoppedError(Exception):
-    """Another range failed; this one ends without a word."""
+    """Ends a reader thread because another partition has failed. Not reported: the other failure is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedRange:
-    """`partition` is None when the reader's session could not be opened."""
+class FailedPartition:
+    """The failure of a reader thread. `partition` is None when its session could not be opened."""
 
     partition: TransferPartition | None
     error: BaseException
 
 
 @dataclass(slots=True, kw_only=True)
-class RangeWork:
-    """Partitions still to read and what readers say. It is the Cancellation of their pumps."""
+class PartitionWork:
+    """Hands partitions to reader threads and collects their results. Also the Cancellation of their pumps.
+
+    `results` ends each reader with READER_ENDED; `running` counts the readers that have not ended.
+    """
 
     partitions: list[TransferPartition]
     workers: int
-    results: queue.SimpleQueue[StagedRange | FailedRange | None] = field(default_factory=queue.SimpleQueue)
+    results: queue.SimpleQueue[StagedPartition | FailedPartition | None] = field(default_factory=queue.SimpleQueue)
     running: int = 0
     _stopped: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -43,10 +46,12 @@ class RangeWork:
         self.running = self.workers
 
     def next(self) -> TransferPartition | None:
+        """The next partition to read; None when there is none left or `stop` was called."""
         with self._lock:
             return self.partitions.pop(0) if self.partitions and not self._stopped.is_set() else None
 
     def stop(self) -> None:
+        """Ends all readers at their next batch."""
         self._stopped.set()
 
     @contextmanager
@@ -60,14 +65,14 @@ class RangeWork:
 
 @dataclass(slots=True)
 class SharedProgress:
-    """Sums what the readers report, each of its own range."""
+    """Adds up the rows and bytes that the readers report, each for its own partition."""
 
     progress: Progress
     _rows: dict[str, tuple[int, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, partition_id: str) -> _RangeProgress:
-        return _RangeProgress(self, partition_id)
+    def of(self, partition_id: str) -> _PartitionProgress:
+        return _PartitionProgress(self, partition_id)
 
     def report(self, partition_id: str, rows: int, size_bytes: int) -> None:
         with self._lock:
@@ -76,7 +81,7 @@ class SharedProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class _RangeProgress:
+class _PartitionProgress:
     shared: SharedProgress
     partition_id: str
 

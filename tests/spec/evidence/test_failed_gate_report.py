@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dpone_core.evidence.outcome import RunFacts, refused
+from dpone_core.evidence.outcome import RunFacts, build_refusal_report
 from dpone_core.model.vocabulary import GateStatus, GateType, Severity
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualityGateResult
@@ -75,7 +75,7 @@ def old_failure() -> QualityGateFailure:
 
 def test_the_old_failure_is_the_example_of_the_specification_byte_for_byte() -> None:
     facts = RunFacts(manifest="orders.yaml", process="", selector="orders", run_id="orders-run")
-    report = refused(facts, old_failure())
+    report = build_refusal_report(facts, old_failure())
     assert json.dumps(report.as_json(), indent=2) == S1_EXAMPLE
     assert report.exit_code == 1
 

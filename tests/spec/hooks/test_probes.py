@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.loading.hooks import violations_in
+from dpone_core.loading.hooks import read_violations
 from dpone_core.model.vocabulary import RetryClassification
 from dpone_core.ports.hooks import HookActionError
 from dpone_core.ports.statements import StatementAnswer
@@ -44,13 +44,13 @@ def probe(sql: str, **changes: object) -> dict[str, object]:
 )
 def test_what_is_not_one_count_fails_closed(answer: StatementAnswer) -> None:
     with pytest.raises(HookActionError) as raised:
-        violations_in(answer)
+        read_violations(answer)
     assert raised.value.code == "data_quality_probe_invalid"
 
 
 @pytest.mark.parametrize("count", [0, 1, 10**15])
 def test_one_count_is_taken_as_it_is(count: int) -> None:
-    assert violations_in(StatementAnswer(columns=1, rows=((count,),))) == count
+    assert read_violations(StatementAnswer(columns=1, rows=((count,),))) == count
 
 
 def test_a_probe_of_zero_lets_the_load_begin(project: Project) -> None:

@@ -217,9 +217,9 @@ def test_a_damaged_record_proves_no_success(tmp_path: Path, content: bytes) -> N
         id="once", phase=HookPhase.PRE, kind=HookKind.CUSTOM, sql=SqlText(text="DELETE FROM t"), mutates_source=True
     )
     assert ledger.status(once) is None
-    ledger.started(once)
+    ledger.record_start(once)
     assert ledger.status(once) is StepOutcome.RUNNING
-    ledger.succeeded(once, {"statements": 1})
+    ledger.record_success(once, {"statements": 1})
     assert ledger.status(once) is StepOutcome.SUCCEEDED
     (path,) = tmp_path.glob("runs/orders/*/hooks/pre_hook_once*.json")
     path.write_bytes(content)
@@ -232,7 +232,7 @@ def test_a_record_of_another_action_is_of_another_hook(tmp_path: Path) -> None:
         files=LocalEvidenceFiles(root=tmp_path), clock=FixedClock(), process="orders", run_id=RunId("r1")
     )
     marker = HookDefinition(id="a", phase=HookPhase.PRE, kind=HookKind.NOTIFICATION, type="marker")
-    ledger.succeeded(marker, {})
+    ledger.record_success(marker, {})
     assert ledger.status(marker) is StepOutcome.SUCCEEDED
     assert ledger.status(replace(marker, phase=HookPhase.POST)) is None
     assert ledger.status(replace(marker, options={"x": 1})) is None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpone_core.errors import ConnectorError, LoadInProgressError
-from dpone_core.loading.lease_renewal import renewed
+from dpone_core.loading.lease_renewal import renew_in_background
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.state import Lease
@@ -78,7 +78,7 @@ def becomes(sink: Sink, *, opened: int) -> bool:
 
 def test_a_lease_lasts_while_its_load_does_and_its_session_ends_with_it(config: LoadConfig) -> None:
     sink = Sink()
-    with renewed(taken(sink, config), sink.session, FixedClock(LATER), SOON):
+    with renew_in_background(taken(sink, config), sink.session, FixedClock(LATER), SOON):
         assert becomes(sink, opened=1)
         time.sleep(10 * SOON)
         assert is_renewed(sink, config)
@@ -89,7 +89,7 @@ def test_a_lease_lasts_while_its_load_does_and_its_session_ends_with_it(config: 
 
 def test_a_short_load_opens_no_second_session(config: LoadConfig) -> None:
     sink = Sink()
-    with renewed(taken(sink, config), sink.session, FixedClock(LATER), 60):
+    with renew_in_background(taken(sink, config), sink.session, FixedClock(LATER), 60):
         time.sleep(SOON)
     assert sink.opened == 0
     assert not is_renewed(sink, config)
@@ -97,7 +97,7 @@ def test_a_short_load_opens_no_second_session(config: LoadConfig) -> None:
 
 def test_a_session_that_cannot_be_opened_is_tried_again(config: LoadConfig) -> None:
     sink = Sink(broken=2)
-    with renewed(taken(sink, config), sink.session, FixedClock(LATER), SOON):
+    with renew_in_background(taken(sink, config), sink.session, FixedClock(LATER), SOON):
         assert becomes(sink, opened=3)
         time.sleep(10 * SOON)
         assert is_renewed(sink, config)
@@ -107,14 +107,14 @@ def test_a_lease_that_went_to_another_load_is_left_to_it(config: LoadConfig) -> 
     sink = Sink()
     lost = taken(sink, config)
     other = sink.leases.acquire(config, load_identity("L2"), NOW + LEASE_DURATION)
-    with renewed(lost, sink.session, FixedClock(LATER), SOON):
+    with renew_in_background(lost, sink.session, FixedClock(LATER), SOON):
         assert sink.closed.wait(20), "nothing is left to renew"
     assert sink.opened == 1
     assert sink.leases.renew(other, NOW)
 
 
 def fails(sink: Sink, lease: Lease) -> None:
-    with renewed(lease, sink.session, FixedClock(LATER), SOON):
+    with renew_in_background(lease, sink.session, FixedClock(LATER), SOON):
         assert becomes(sink, opened=1)
         raise KeyError
 

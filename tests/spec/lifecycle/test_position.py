@@ -9,8 +9,8 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 
 def test_a_committed_position_is_post_commit_whatever_came_before() -> None:
     commit_state = CommitState()
-    commit_state.refused()
-    commit_state.committed(LoadResult(inserted_rows=1))
+    commit_state.mark_refused()
+    commit_state.mark_committed(LoadResult(inserted_rows=1))
     assert (commit_state.boundary, commit_state.target_state) == (
         Boundary.POST_COMMIT,
         TargetState.MUTATION_RETURNED_SUCCESS,

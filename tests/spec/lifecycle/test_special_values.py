@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpone_core.loading.native.workers import RangeWork
+from dpone_core.loading.native.workers import PartitionWork
 from dpone_core.loading.pump import Pump, UncountedValuesError
 from dpone_core.model.special_values import (
     ConvertedValues,
@@ -66,7 +66,7 @@ def flags(*values: bool | None) -> pa.Array:
 
 def pump(*batches: pa.RecordBatch, rules: tuple[SpecialValueRule, ...] = RULES, payload: TableSchema = PAYLOAD) -> Pump:
     stream = MemoryStream(Journal(), with_flags(PAYLOAD, rules), batches)
-    never = RangeWork(partitions=[], workers=0)
+    never = PartitionWork(partitions=[], workers=0)
     return Pump(stream=stream, payload=payload, progress=SilentProgress(), cancellation=never, special_values=rules)
 
 

@@ -69,7 +69,7 @@ def transferred(partition: TransferPartition, rows: int = 2) -> TransferredParti
 def ledger(store: CheckpointStore, route: TransferRoute = ROUTE) -> TransferLedger:
     made = TransferLedger(store=store, run=run(route), clock=FixedClock())
     store.save_run(made.run, None)
-    made.planned(partitions(route))
+    made.record_planned(partitions(route))
     return made
 
 

@@ -12,7 +12,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.loading.context import LoadSessions
-from dpone_core.loading.native.fan_out import RangeItem
+from dpone_core.loading.native.fan_out import PartitionItem
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.partition import KeyBounds, KeyRange, PartitionCheckpoint
@@ -87,7 +87,7 @@ def late_load(fan: Fan, plan: str, index: int, meanwhile: Meanwhile, stalls: Sta
             yield replace(sessions, open_reader=open_reader)
 
     process = FanOutProcess(prepared=prepared, invocation=invocation, runtime=runtime, sessions=opened)
-    return process.load(RangeItem(index=index, transfer_plan=plan))
+    return process.load(PartitionItem(index=index, transfer_plan=plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def armed(fan: Fan, index: int) -> None:
     with ledger_of(fan) as made:
         run = made.run
         partition = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)[index]
-        made.guarded([transferred(partition, 33)], {"load_id": partition.id, "attempt": 1, "mark": None}).arm()
+        made.guard_commit([transferred(partition, 33)], {"load_id": partition.id, "attempt": 1, "mark": None}).arm()
 
 
 def stored(fan: Fan) -> list[PartitionCheckpoint]:

@@ -22,9 +22,9 @@ from dpone_core.native_transfer.checkpoints import (
     CheckpointCounterError,
     CheckpointUnreadableError,
     checkpoint_json,
-    checkpoint_of,
+    parse_checkpoint,
+    parse_run,
     run_json,
-    run_of,
 )
 from dpone_core.native_transfer.ledger import CheckpointTerminalError
 from tests.spec.native_transfer.builders import (
@@ -93,20 +93,20 @@ def test_a_counter_that_is_no_count_is_not_written(counter: Any, opened: OpenSto
 
 def test_a_committed_partition_does_not_fail_any_more(opened: OpenStore) -> None:
     made = ledger(opened())
-    commit = made.guarded([transferred(FIRST)], {})
+    commit = made.guard_commit([transferred(FIRST)], {})
     commit.arm()
     commit.commit()
-    made.failed(FIRST, "late_failure")
+    made.record_failed(FIRST, "late_failure")
     with pytest.raises(CheckpointTerminalError):
-        commit.refused("late_failure")
+        commit.mark_refused("late_failure")
     (record,) = [found for found in opened().latest(ROUTE, "r1") if found.partition_id == FIRST.id]
     assert record.status is CheckpointStatus.COMMITTED
 
 
 def test_a_planned_partition_keeps_what_it_already_says(opened: OpenStore) -> None:
     made = ledger(opened())
-    made.loaded(transferred(FIRST))
-    made.planned(partitions())
+    made.record_loaded(transferred(FIRST))
+    made.record_planned(partitions())
     statuses = {record.partition_id: record.status for record in opened().latest(ROUTE, "r1")}
     assert statuses == {
         FIRST.id: CheckpointStatus.LOADED,
@@ -118,7 +118,7 @@ def test_a_planned_partition_keeps_what_it_already_says(opened: OpenStore) -> No
 @pytest.mark.parametrize("counter", [True, -1, "12", 1.5, None])
 def test_a_stored_counter_that_is_no_count_is_unknown(counter: object) -> None:
     document = checkpoint_json(checkpoint(FIRST)) | {"rows_exported": counter}
-    assert checkpoint_of(document).rows_exported is None
+    assert parse_checkpoint(document).rows_exported is None
 
 
 LINE_FIELDS = {
@@ -140,8 +140,8 @@ LINE_FIELDS = {
 def test_a_line_has_the_documented_fields_and_comes_back_the_same() -> None:
     document = checkpoint_json(checkpoint(SECOND))
     assert set(document) == LINE_FIELDS
-    assert checkpoint_of(json.loads(json.dumps(document))) == checkpoint(SECOND)
-    assert run_of(json.loads(json.dumps(run_json(run())))) == run()
+    assert parse_checkpoint(json.loads(json.dumps(document))) == checkpoint(SECOND)
+    assert parse_run(json.loads(json.dumps(run_json(run())))) == run()
 
 
 @pytest.mark.parametrize("missing", sorted(LINE_FIELDS))
@@ -149,7 +149,7 @@ def test_a_record_without_one_of_its_fields_is_not_guessed(missing: str) -> None
     document = checkpoint_json(checkpoint(SECOND))
     del document[missing]
     with pytest.raises(CheckpointUnreadableError):
-        checkpoint_of(document)
+        parse_checkpoint(document)
 
 
 def written(tmp_path: Path) -> tuple[CheckpointFiles, Path]:
@@ -169,10 +169,10 @@ def test_a_last_record_cut_anywhere_is_left_out_and_the_next_one_stands_on_a_fre
     assert any(byte >= 0x80 for byte in whole[last:]), "the last record holds a character of several bytes"
     for cut in range(last, len(whole)):
         path.write_bytes(whole[:cut])
-        assert store.torn(ROUTE, "r1") is (cut > last)
+        assert store.has_torn_end(ROUTE, "r1") is (cut > last)
         assert {record.partition_id for record in store.latest(ROUTE, "r1")} == {FIRST.id, SECOND.id}
         store.append(ROUTE, "r1", [checkpoint(THIRD, rows_exported=4)])
-        assert not store.torn(ROUTE, "r1")
+        assert not store.has_torn_end(ROUTE, "r1")
         found = {record.partition_id: record for record in store.latest(ROUTE, "r1")}
         assert found[THIRD.id].rows_exported == 4 and found[SECOND.id].status is CheckpointStatus.LOADED
         assert path.read_bytes().startswith(whole[:last]) and path.read_bytes().count(b"\n") == whole.count(b"\n")

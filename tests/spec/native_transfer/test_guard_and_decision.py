@@ -23,9 +23,9 @@ from dpone_core.native_transfer.guard import (
     GuardPhase,
     ManualReconciliationRequiredError,
     batch_id,
-    guard_of,
+    find_unresolved,
+    read_guard,
     require_resolved,
-    unresolved,
 )
 from dpone_core.native_transfer.ledger import GuardedCommit
 from dpone_core.quality.scope import NativeTransferQualityScope
@@ -46,28 +46,28 @@ FIRST, SECOND, THIRD = partitions()
 def moved(tmp_path: Path, phase: GuardPhase) -> tuple[tuple[PartitionCheckpoint, ...], GuardedCommit]:
     """A batch of two partitions whose guard reached this phase."""
     made = ledger(CheckpointFiles(root=tmp_path))
-    commit = made.guarded([transferred(FIRST), transferred(SECOND)], {"marker": "[dpone 1]"})
+    commit = made.guard_commit([transferred(FIRST), transferred(SECOND)], {"marker": "[dpone 1]"})
     commit.arm()
     match phase:
         case GuardPhase.CHECKPOINT_COMMITTED:
             commit.commit()
         case GuardPhase.TARGET_OUTCOME_UNKNOWN:
-            commit.unknown("target_outcome_unknown")
+            commit.mark_unknown("target_outcome_unknown")
         case GuardPhase.CHECKPOINT_INCOMPLETE:
-            commit.incomplete("partition_checkpoint_not_written")
+            commit.mark_incomplete("partition_checkpoint_not_written")
         case GuardPhase.FAILED_BEFORE_TARGET:
-            commit.refused("finaliser_refused")
+            commit.mark_refused("finaliser_refused")
     return CheckpointFiles(root=tmp_path).latest(ROUTE, "r1"), commit
 
 
 @pytest.mark.parametrize("phase", list(GuardPhase))
 def test_each_phase_has_its_status_and_its_verdict(tmp_path: Path, phase: GuardPhase) -> None:
     records, _ = moved(tmp_path, phase)
-    guards = [guard_of(record) for record in records]
+    guards = [read_guard(record) for record in records]
     assert [guard and guard.phase for guard in guards] == [phase, phase, None]
     assert {record.status for record in records[:2]} == {phase.status}
     blocks = {"armed", "checkpoint_incomplete", "target_outcome_unknown"}
-    assert len(unresolved(records)) == (2 if phase.value in blocks else 0)
+    assert len(find_unresolved(records)) == (2 if phase.value in blocks else 0)
     if phase.value not in blocks:
         require_resolved("r1", records)
         return
@@ -92,11 +92,11 @@ def test_a_guard_says_what_the_facts_say_and_no_more(tmp_path: Path) -> None:
 def test_a_commit_without_its_armed_guard_is_refused(tmp_path: Path) -> None:
     made = ledger(CheckpointFiles(root=tmp_path))
     with pytest.raises(GuardNotArmedError) as refusal:
-        made.guarded([transferred(FIRST)], {}).commit()
+        made.guard_commit([transferred(FIRST)], {}).commit()
     assert refusal.value.code == "native_transfer_target_commit_guard_not_armed"
-    made.guarded([transferred(FIRST)], {}).arm()
+    made.guard_commit([transferred(FIRST)], {}).arm()
     with pytest.raises(GuardNotArmedError):
-        made.guarded([transferred(FIRST), transferred(SECOND)], {}).commit()
+        made.guard_commit([transferred(FIRST), transferred(SECOND)], {}).commit()
 
 
 def test_a_commit_written_in_part_stays_blocked(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_malformed_guard_never_counts_as_resolved(tmp_path: Path, guard: objec
 
 def test_a_partition_handed_over_without_a_guard_never_counts_as_resolved() -> None:
     with pytest.raises(GuardInvalidError):
-        unresolved([checkpoint(FIRST, CheckpointStatus.EXPORTED, diagnostics={})])
+        find_unresolved([checkpoint(FIRST, CheckpointStatus.EXPORTED, diagnostics={})])
 
 
 OTHER = "sha256:" + "9" * 64

@@ -203,15 +203,15 @@ def test_a_record_takes_the_place_of_the_one_its_writer_knew(make: Callable[[Pat
     with pytest.raises(CheckpointSupersededError):
         opened().save_run(run(), None)
     late = TransferLedger(store=opened(), run=early.run, clock=early.clock, latest=dict(early.latest))
-    early.loaded(transferred(first))
+    early.record_loaded(transferred(first))
     with pytest.raises(CheckpointSupersededError):
-        late.loaded(transferred(first, 9))
+        late.record_loaded(transferred(first, 9))
     with pytest.raises(CheckpointSupersededError):
-        late.failed(first, "source_unreachable")
-    guarded = late.guarded([transferred(second), transferred(first)], {})
+        late.record_failed(first, "source_unreachable")
+    guard_commit = late.guard_commit([transferred(second), transferred(first)], {})
     with pytest.raises(CheckpointSupersededError):
-        guarded.arm()
-    guarded.refused(SUPERSEDED)  # nothing was handed over
+        guard_commit.arm()
+    guard_commit.mark_refused(SUPERSEDED)  # nothing was handed over
     with pytest.raises(CheckpointSupersededError):
         opened().append(ROUTE, "r1", [checkpoint(third)], {third.id: ()})
     found = {record.partition_id: record for record in opened().latest(ROUTE, "r1")}
@@ -254,10 +254,10 @@ def test_a_guard_is_armed_only_in_a_run_that_is_still_open(tmp_path: Path) -> No
     opened = file_store(tmp_path)
     first, *_ = partitions()
     made = ledger(opened())
-    made.loaded(transferred(first))
+    made.record_loaded(transferred(first))
     opened().save_run(replace(run(), state=TransferRunState.RELEASED), run())
     with pytest.raises(CheckpointSupersededError):
-        made.guarded([transferred(first)], {}).arm()
+        made.guard_commit([transferred(first)], {}).arm()
     assert {record.status for record in opened().latest(ROUTE, "r1")} == {"loaded", "planned"}
 
 

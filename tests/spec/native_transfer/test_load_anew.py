@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpone_core.api import OperatorOptions, operation_of
-from dpone_core.native_transfer.reconcile import Found
+from dpone_core.native_transfer.reconcile import Finding
 from dpone_core.use_cases.operations import Operation, clean_up
 from dpone_core.use_cases.transfer import reconcile_transfer
 from tests.live.servers import scratch_postgres
@@ -74,7 +74,7 @@ def test_after_cleanup_the_same_plan_is_read_again(fan: Fan, plan: str) -> None:
 
 def test_a_run_that_is_cleaned_up_and_released_is_planned_anew(fan: Fan, plan: str) -> None:
     cleaned_up(fan)
-    reconcile_transfer(operation(fan), RUN, Found.REMOVED, "corrected", override_marker=False)
+    reconcile_transfer(operation(fan), RUN, Finding.REMOVED, "corrected", override_marker=False)
     anew = fan.planned()
     assert anew != plan and sum(read or 0 for read in read_again(fan, anew)) == len(EVERY) + 1
     assert code_of(fan.publish(anew)) is None

@@ -63,7 +63,7 @@ def committed(project: Project, run_id: str = "half", *, armed: bool = False) ->
     ledger = TransferLedger(store=files, run=run, clock=FixedClock())
     ledger.latest.update((record.partition_id, record) for record in files.latest(route, run_id))
     partition = run.plan.partitions(route, run.plan.query_hash, run.plan.schema_hash)[1]
-    commit = ledger.guarded([transferred(partition, 11)], {"load_id": partition.id, "attempt": 1, "mark": None})
+    commit = ledger.guard_commit([transferred(partition, 11)], {"load_id": partition.id, "attempt": 1, "mark": None})
     commit.arm()
     if not armed:
         commit.commit()

@@ -7,14 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpone_core.model.vocabulary import GateStatus, GateType, Severity, ToleranceMode
-from dpone_core.quality.gates import QualityGate, QualityGateResult, QualitySideSnapshot, allowed_difference, judge
+from dpone_core.quality.gates import (
+    QualityGate,
+    QualityGateResult,
+    QualitySideSnapshot,
+    allowed_difference,
+    evaluate_gate,
+)
 from dpone_core.quality.policy import QualityGatePolicy, quality_section
 from dpone_core.quality.runner import QualityGateRunner
 from tests.spec.quality.builders import MIN_ROWS, ROW_COUNT, TYPED_HASH, policy, rows
 
 
 def verdict(authored: dict[str, object], source: QualitySideSnapshot, target: QualitySideSnapshot) -> QualityGateResult:
-    return judge(policy(authored).gates[0], source=source, target=target)
+    return evaluate_gate(policy(authored).gates[0], source=source, target=target)
 
 
 def counted(tolerance: dict[str, object], source: int | None, target: int | None) -> QualityGateResult:
