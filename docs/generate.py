@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpone_core.authoring.platform import PLATFORM_KIND
-from dpone_core.cli.dispatch import build_parser
+from dpone_core.cli.parser import build_parser
 from dpone_core.declared.registry import DECLARED
 from dpone_core.error_catalogue import catalogue
 from dpone_core.errors import ExitClass

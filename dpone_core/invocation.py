@@ -1,4 +1,4 @@
-"""Arguments plus one environment snapshot -> RunInvocation. CLI and Python API resolve through this alone (Facts 7.2).
+"""Arguments plus one environment snapshot -> RunInvocation. CLI and Python API resolve through this alone.
 
 Precedence: a non-empty explicit value, then the environment; "", none and null (any case) count as absent.
 """
@@ -36,7 +36,7 @@ _MAPPING_ITEM_FIELDS: Final = frozenset(
 
 
 class InvocationInvalidError(ETLConfigurationError):
-    """An argument or environment value has no meaning; `code` names which (Facts 7.2)."""
+    """An argument or environment value has no meaning; `code` names which."""
 
     code = "DPONE_INVOCATION_INVALID"
 
@@ -106,45 +106,39 @@ class RunInvocation:
         }
 
 
-def resolve_invocation(arguments: RunArguments, environment: Mapping[str, str], fresh_run_id: str) -> RunInvocation:
+def resolve_invocation(arguments: RunArguments, env: Mapping[str, str], fresh_run_id: str) -> RunInvocation:
     """`fresh_run_id` is the last resort. Raises InvocationInvalidError; reads nothing but its arguments."""
-    start = _instant(
-        _first(arguments.interval_start, environment, "DPONE_INTERVAL_START"), "DPONE_INTERVAL_START_INVALID"
-    )
-    end = _instant(_first(arguments.interval_end, environment, "DPONE_INTERVAL_END"), "DPONE_INTERVAL_END_INVALID")
+    start = _instant(_first(arguments.interval_start, env, "DPONE_INTERVAL_START"), "DPONE_INTERVAL_START_INVALID")
+    end = _instant(_first(arguments.interval_end, env, "DPONE_INTERVAL_END"), "DPONE_INTERVAL_END_INVALID")
     if start is not None and end is not None and end <= start:
         raise InvocationInvalidError(
             "the interval's end is not after its start", code="DPONE_INTERVAL_END_INVALID", fix="swap or widen it"
         )
-    logical = _instant(
-        _first(arguments.execution_date, environment, "DPONE_LOGICAL_DATE"), "DPONE_LOGICAL_DATE_INVALID"
-    )
-    dag_run_id = _present(environment.get("DPONE_DAG_RUN_ID"))
+    logical = _instant(_first(arguments.execution_date, env, "DPONE_LOGICAL_DATE"), "DPONE_LOGICAL_DATE_INVALID")
+    dag_run_id = _present(env.get("DPONE_DAG_RUN_ID"))
     given_run_id = _present(arguments.run_id) or dag_run_id
     if given_run_id is not None and (len(given_run_id) > MAX_RUN_ID_CHARACTERS or not given_run_id.isprintable()):
         raise InvocationInvalidError(
             "a run id has at most 256 characters and no control characters", code="DPONE_RUN_ID_INVALID"
         )
-    partition = _partition(environment)
+    partition = _partition(env)
     return RunInvocation(
         run_id=RunId(given_run_id or fresh_run_id),
         generated_run_id=given_run_id is None,
-        dag_id=_first(arguments.dag_id, environment, "DPONE_DAG_ID"),
+        dag_id=_first(arguments.dag_id, env, "DPONE_DAG_ID"),
         dag_run_id=dag_run_id,
-        try_number=_integer(environment, "DPONE_TRY_NUMBER", default=1, least=0),
-        map_index=_integer(environment, "DPONE_MAP_INDEX", default=-1, least=-1),
+        try_number=_integer(env, "DPONE_TRY_NUMBER", default=1, least=0),
+        map_index=_integer(env, "DPONE_MAP_INDEX", default=-1, least=-1),
         logical_date=logical or start,
         interval_start=start,
         interval_end=end,
         partition=partition,
-        mapping_item=_mapping_item(environment),
-        repair_authority_ref=_authority(
-            _first(arguments.repair_authority_ref, environment, "DPONE_REPAIR_AUTHORITY_REF")
-        ),
-        run_spec_fingerprint=_present(environment.get("DPONE_RUN_SPEC_FINGERPRINT")),
-        step_id=_present(environment.get("DPONE_STEP_ID")),
+        mapping_item=_mapping_item(env),
+        repair_authority_ref=_authority(_first(arguments.repair_authority_ref, env, "DPONE_REPAIR_AUTHORITY_REF")),
+        run_spec_fingerprint=_present(env.get("DPONE_RUN_SPEC_FINGERPRINT")),
+        step_id=_present(env.get("DPONE_STEP_ID")),
         token_values=_tokens(given_run_id or fresh_run_id, logical or start, start, end, partition),
-        transfer_plan=_transfer_plan(_first(arguments.transfer_plan, environment, "DPONE_TRANSFER_PLAN")),
+        transfer_plan=_transfer_plan(_first(arguments.transfer_plan, env, "DPONE_TRANSFER_PLAN")),
     )
 
 
@@ -174,8 +168,8 @@ def _present(value: str | None) -> str | None:
     return None if value is None or value.strip().lower() in _ABSENT else value.strip()
 
 
-def _first(explicit: str | None, environment: Mapping[str, str], name: str) -> str | None:
-    return _present(explicit) or _present(environment.get(name))
+def _first(explicit: str | None, env: Mapping[str, str], name: str) -> str | None:
+    return _present(explicit) or _present(env.get(name))
 
 
 def _instant(text: str | None, code: str) -> datetime | None:
@@ -191,8 +185,8 @@ def _instant(text: str | None, code: str) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _integer(environment: Mapping[str, str], name: str, *, default: int, least: int) -> int:
-    text = _present(environment.get(name))
+def _integer(env: Mapping[str, str], name: str, *, default: int, least: int) -> int:
+    text = _present(env.get(name))
     if text is None:
         return default
     try:
@@ -221,10 +215,10 @@ def _transfer_plan(fingerprint: str | None) -> str | None:
     return fingerprint
 
 
-def _partition(environment: Mapping[str, str]) -> PartitionContext | None:
-    mode = _present(environment.get("DPONE_PARTITION_MODE"))
-    key = _present(environment.get("DPONE_PARTITION_KEY"))
-    dimension = _present(environment.get("DPONE_PARTITION_DIMENSION"))
+def _partition(env: Mapping[str, str]) -> PartitionContext | None:
+    mode = _present(env.get("DPONE_PARTITION_MODE"))
+    key = _present(env.get("DPONE_PARTITION_KEY"))
+    dimension = _present(env.get("DPONE_PARTITION_DIMENSION"))
     if mode is None:
         if key is not None or dimension is not None:
             raise _partition_error("MODE_MISSING", "a partition key or dimension needs DPONE_PARTITION_MODE")
@@ -248,8 +242,8 @@ def _partition_error(suffix: str, sentence: str) -> InvocationInvalidError:
     return InvocationInvalidError(sentence, code=f"DPONE_AIRFLOW_PARTITION_{suffix}")
 
 
-def _mapping_item(environment: Mapping[str, str]) -> Mapping[str, object] | None:
-    text = _present(environment.get("DPONE_AIRFLOW_MAPPING_ITEM"))
+def _mapping_item(env: Mapping[str, str]) -> Mapping[str, object] | None:
+    text = _present(env.get("DPONE_AIRFLOW_MAPPING_ITEM"))
     if text is None:
         return None
     item: object = None

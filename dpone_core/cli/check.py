@@ -1,27 +1,45 @@
-"""`dpone check PATH...`"""
+"""`dpone check PATH...` and `dpone plan PATH`: what can be said about a manifest without any connection."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from dpone_core.cli.check_formats import RENDERERS
 from dpone_core.cli.dispatch import CommandContext
+from dpone_core.cli.output import render_lines
 from dpone_core.errors import ExitClass
-from dpone_core.manifest import check_formats
 from dpone_core.use_cases import check as checking
-from dpone_core.use_cases.project import located, project_root
+from dpone_core.use_cases import plan as planning
+from dpone_core.use_cases.project import find_project_root, locate
 
 
-def execute(context: CommandContext) -> int:
-    """0 when every manifest passes, else 2."""
+def check(context: CommandContext) -> int:
+    """Prints every finding; 0 when every manifest passes, else 2."""
     arguments = context.arguments
-    root = project_root(arguments.project_dir, os.environ)
-    reports = [checking.check(located(Path(path), root), root) for path in arguments.manifests]
-    render = {
-        "text": check_formats.as_text,
-        "json": check_formats.as_json,
-        "github": check_formats.as_github,
-        "sarif": check_formats.as_sarif,
-    }[arguments.format]
-    context.console.result(render(reports))
+    root = find_project_root(arguments.project_dir, os.environ)
+    reports = [checking.check(locate(Path(path), root), root) for path in arguments.manifests]
+    context.console.result(RENDERERS[arguments.format](reports))
     return 0 if all(report.passed for report in reports) else int(ExitClass.REFUSED)
+
+
+def plan(context: CommandContext) -> int:
+    """Prints the plan of every process."""
+    arguments = context.arguments
+    context.console.json_only = arguments.format == "json"
+    root = find_project_root(arguments.project_dir, os.environ)
+    plans = planning.plan(locate(Path(arguments.manifest), root), arguments.selector, root)
+    if arguments.format == "json":
+        context.console.document(plans[0] if len(plans) == 1 else {"kind": planning.PLAN_SET_KIND, "plans": plans})
+        return 0
+    render = _render_markdown if arguments.format == "md" else _render_text
+    context.console.result("\n".join(render(document) for document in plans))
+    return 0
+
+
+def _render_text(document: dict[str, object]) -> str:
+    return "\n".join(render_lines(document)) + "\n"
+
+
+def _render_markdown(document: dict[str, object]) -> str:
+    return f"# Plan of `{document['process']}`\n\n```yaml\n{_render_text(document)}```\n"

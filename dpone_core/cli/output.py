@@ -1,4 +1,4 @@
-"""Documents as text, and files that commands write on request: atomically, or compared with what stands there."""
+"""Documents as text, and files that commands write on request: atomically, or compared with their present content."""
 
 from __future__ import annotations
 
@@ -37,23 +37,24 @@ def require_current(content: bytes, output: str) -> None:
         raise OutputError(f"'{target.name}' is not up to date", code="DPONE_OUTPUT_STALE", fix="run without --check")
 
 
-def shown_lines(value: object, depth: int = 0) -> Iterator[str]:
-    """One fact per line; what belongs to a run or a batch stands below it."""
+def render_lines(value: object, depth: int = 0) -> Iterator[str]:
+    """Renders a document for a terminal: one fact per line, nested facts indented."""
     pad = "  " * depth
     if isinstance(value, Mapping):
         for name, item in value.items():
             nested = isinstance(item, Mapping | list) and len(item) > 0
-            yield f"{pad}{name}:" if nested else f"{pad}{name}: {_shown(item)}"
+            yield f"{pad}{name}:" if nested else f"{pad}{name}: {_render_scalar(item)}"
             if nested:
-                yield from shown_lines(item, depth + 1)
+                yield from render_lines(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            lines = list(shown_lines(item, depth + 1)) if isinstance(item, Mapping) else [f"{pad}  {_shown(item)}"]
+            nested = isinstance(item, Mapping | list) and len(item) > 0
+            lines = list(render_lines(item, depth + 1)) if nested else [f"{pad}  {_render_scalar(item)}"]
             yield f"{pad}- {lines[0].strip()}"
             yield from lines[1:]
 
 
-def _shown(value: object) -> str:
+def _render_scalar(value: object) -> str:
     if value is None or value in ({}, []):
         return "-"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -18,7 +18,7 @@ from typing import Final, TextIO
 from dpone_core.cli.console import TextSink
 from dpone_core.cli.progress_line import PhaseState, bar_line, finished_line
 from dpone_core.ports.runtime import Progress
-from dpone_core.wiring.runtime import SilentProgress
+from dpone_core.use_cases.call import SilentProgress
 
 HEARTBEAT_SECONDS: Final = 10.0
 _REDRAW_SECONDS: Final = 0.25
@@ -29,13 +29,13 @@ _LOG: Final = logging.getLogger("dpone")
 
 @contextmanager
 def progress_on(
-    stream: TextIO, mode: str, environment: Mapping[str, str], *, heartbeat_seconds: float = HEARTBEAT_SECONDS
+    stream: TextIO, mode: str, env: Mapping[str, str], *, heartbeat_seconds: float = HEARTBEAT_SECONDS
 ) -> Iterator[tuple[Progress, TextSink]]:
     """The progress of a run, and where its log records go meanwhile, so that they stand above a bar."""
     if mode == "none":
         yield SilentProgress(), stream
-    elif mode != "log" and _can_draw(stream, environment) and (mode == "bar" or not environment.get("CI")):
-        bar = BarProgress(stream, colour=not environment.get("NO_COLOR"))
+    elif mode != "log" and _can_draw(stream, env) and (mode == "bar" or not env.get("CI")):
+        bar = BarProgress(stream, colour=not env.get("NO_COLOR"))
         with _ticking(bar.redraw, _REDRAW_SECONDS):
             try:
                 yield bar, bar.above
@@ -47,8 +47,8 @@ def progress_on(
             yield log, stream
 
 
-def _can_draw(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    return stream.isatty() and environment.get("TERM", "dumb") != "dumb"
+def _can_draw(stream: TextIO, env: Mapping[str, str]) -> bool:
+    return stream.isatty() and env.get("TERM", "dumb") != "dumb"
 
 
 @contextmanager

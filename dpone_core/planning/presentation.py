@@ -1,4 +1,4 @@
-"""A LoadPlan as JSON, text and Markdown: what a person approves before anything runs."""
+"""A LoadPlan as JSON: what a person approves before anything runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_plan import LoadPlan, TargetPlan
-from dpone_core.model.vocabulary import AirflowExecution, StrategyMode
+from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 PLAN_KIND: Final = "dpone.plan.v1"
@@ -118,38 +118,6 @@ def delivery_semantics(plan: LoadPlan) -> dict[str, str]:
     return {"semantics": text, "retry_after_unknown_commit": finaliser.retry_after_unknown.value}
 
 
-def plan_text(document: dict[str, object]) -> str:
-    """The plan for a terminal: one fact per line, nested facts indented."""
-    return "\n".join(_lines(document, 0)) + "\n"
-
-
-def plan_markdown(document: dict[str, object]) -> str:
-    return f"# Plan of `{document['process']}`\n\n```yaml\n{plan_text(document)}```\n"
-
-
-def _lines(value: object, depth: int) -> list[str]:
-    pad = "  " * depth
-    lines: list[str] = []
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(item, (dict, list)) and item:
-                lines += [f"{pad}{key}:", *_lines(item, depth + 1)]
-            else:
-                lines.append(f"{pad}{key}: {_scalar(item)}")
-    elif isinstance(value, list):
-        for item in value:
-            nested = _lines(item, depth + 1) if isinstance(item, (dict, list)) else [f"{pad}  {_scalar(item)}"]
-            first = nested[0].strip()
-            lines += [f"{pad}- {first}", *nested[1:]]
-    return lines
-
-
-def _scalar(value: object) -> str:
-    if value is None or value in ({}, []):
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _target(target: TargetPlan) -> dict[str, object]:
     design = target.physical_design
     partition = design.partition_by
@@ -199,15 +167,6 @@ def hook_graph_json(plan: LoadPlan) -> dict[str, object]:
         "nodes": [{"node": _node(hook), "phase": hook.phase.value, **_hook(hook)} for hook in hooks],
         "edges": [list(edge) for edge in _edges(plan)],
     }
-
-
-def hook_graph_mermaid(plan: LoadPlan) -> str:
-    """A flowchart that Markdown renderers show; separate tasks have a double border."""
-    lines = ["flowchart LR", f'    load["load {plan.process}"]']
-    for hook in (*plan.pre_hooks, *plan.post_hooks):
-        left, right = ("[[", "]]") if hook.airflow is AirflowExecution.SEPARATE_TASK else ("[", "]")
-        lines.append(f'    {_node(hook)}{left}"{hook.id}: {hook.kind.value}"{right}')
-    return "\n".join([*lines, *(f"    {before} --> {after}" for before, after in _edges(plan))]) + "\n"
 
 
 def _edges(plan: LoadPlan) -> list[tuple[str, str]]:

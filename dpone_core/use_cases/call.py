@@ -1,4 +1,4 @@
-"""What every call of the Python API begins with: the environment once, the run's identity, the manifest, its processes.
+"""What every use case begins with: the environment read once, the identity of the run, the manifest, its processes.
 
 Nothing here opens a connection.
 """
@@ -6,24 +6,31 @@ Nothing here opens a connection.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from dpone_core.contracts.step_receipt import StepReceipt
-from dpone_core.errors import ETLConfigurationError
+from dpone_core.errors import DponeError, ETLConfigurationError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
-from dpone_core.manifest.resolve import Manifest, load_manifest
+from dpone_core.manifest.resolve import Manifest
 from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.vocabulary import StepKind
 from dpone_core.ports.runtime import Cancellation, Progress, Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.use_cases.bundles import PackReference, agreed_pack
-from dpone_core.use_cases.planned import PlannedProcess, plan_process
-from dpone_core.use_cases.preparation import PreparedProcess, prepare_process, verified_hook_receipts
-from dpone_core.use_cases.project import environment_snapshot, evidence_root, located, project_root
+from dpone_core.use_cases.plan import PlannedProcess, plan_process
+from dpone_core.use_cases.prepare import PreparedProcess, prepare_process, verify_hook_receipts
+from dpone_core.use_cases.project import find_evidence_root, read_manifest, snapshot_env
+from dpone_core.use_cases.step_receipt import RefusedStep
+from dpone_core.use_cases.verify import PackReference, require_agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
+
+__all__ = ["Call", "RunProcessPorts", "SilentProgress", "begin_step", "require_one_process"]
+
+Prepared = TypeVar("Prepared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +44,9 @@ class RunProcessPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call, its environment read once."""
+    """One call of a use case; `env` was read once."""
 
-    variables: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     ports: RunProcessPorts
     invocation: RunInvocation
     project_dir: str | Path | None
@@ -48,88 +55,102 @@ class Call:
     def of(
         cls,
         arguments: RunArguments,
-        environment: Mapping[str, str] | None,
+        env: Mapping[str, str] | None,
         project_dir: str | Path | None,
         ports: RunProcessPorts | None,
     ) -> Call:
-        """Raises ETLConfigurationError for an identity that is none."""
-        variables = environment_snapshot(environment)
+        """Raises InvocationInvalidError for arguments or variables that make no identity. `env` None = os.environ."""
+        env = snapshot_env(env)
         return cls(
-            variables=variables,
+            env=env,
             ports=ports or RunProcessPorts(),
-            invocation=resolve_invocation(arguments, variables, f"manual-{uuid.uuid4().hex}"),
+            invocation=resolve_invocation(arguments, env, f"manual-{uuid.uuid4().hex}"),
             project_dir=project_dir,
         )
 
-    def manifest(self, path: Path) -> Manifest:
-        root = project_root(self.project_dir, self.variables)
-        return load_manifest(located(path, root), project_root=root)
+    @property
+    def evidence_root(self) -> Path:
+        return find_evidence_root(self.env)
 
-    def resolver(self, manifest: Manifest) -> ConnectionResolver:
-        return resolver_of(manifest, self.variables, self.ports.redactor)
+    def read_manifest(self, path: Path) -> Manifest:
+        """Raises ManifestInvalidError."""
+        return read_manifest(path, self.project_dir, self.env)
 
-    def runtime(self) -> Runtime:
+    def make_resolver(self, manifest: Manifest) -> ConnectionResolver:
+        return ConnectionResolver(
+            env=self.env,
+            project_root=manifest.project_root,
+            manifest_directory=manifest.directory,
+            redactor=self.ports.redactor,
+        )
+
+    def make_runtime(self) -> Runtime:
         return Runtime(
             clock=SystemClock(),
             progress=self.ports.progress,
             cancellation=self.ports.cancellation,
-            evidence=LocalEvidenceFiles(root=evidence_root(self.variables)),
+            evidence=LocalEvidenceFiles(root=self.evidence_root),
         )
 
+    def prepare(
+        self,
+        manifest: Manifest,
+        configs: Iterable[LoadConfig],
+        *,
+        pack: PackReference | None,
+        separate_hooks: str | None,
+    ) -> tuple[PreparedProcess, ...]:
+        """Refuses whatever can be refused, for all the processes, before one of them runs.
 
-def resolver_of(manifest: Manifest, variables: Mapping[str, str], redactor: Redactor) -> ConnectionResolver:
-    return ConnectionResolver(
-        environment=variables,
-        project_root=manifest.project_root,
-        manifest_directory=manifest.directory,
-        redactor=redactor,
-    )
+        `separate_hooks` None = another process looks after the hooks. Raises ETLConfigurationError.
+        """
+        fingerprint = None if pack is None else require_agreed_pack(pack, manifest).pack_fingerprint
+        planned = [plan_process(config) for config in configs]
+        resolver = self.make_resolver(manifest)
+        return tuple(
+            prepare_process(
+                process,
+                resolver,
+                self._hook_receipts(process, separate_hooks, fingerprint),
+                self.invocation,
+                self.evidence_root,
+            )
+            for process in planned
+        )
+
+    def _hook_receipts(
+        self, process: PlannedProcess, separate_hooks: str | None, pack_fingerprint: str | None
+    ) -> Mapping[str, StepReceipt] | None:
+        if separate_hooks is None:
+            return {}
+        if separate_hooks == "inline":
+            return None
+        return verify_hook_receipts(process, self.invocation, pack_fingerprint, self.env)
 
 
-def only_process(manifest: Manifest, selector: str | None) -> LoadConfig:
-    """Raises ETLConfigurationError DPONE_SELECTOR_REQUIRED when there are several."""
+def begin_step(
+    kind: StepKind,
+    arguments: RunArguments,
+    env: Mapping[str, str] | None,
+    project_dir: str | Path | None,
+    ports: RunProcessPorts | None,
+    prepare: Callable[[Call], Prepared],
+) -> Prepared | RefusedStep:
+    """Returns what `prepare` makes of the call, or its refusal with as much identity as was known."""
+    invocation: RunInvocation | None = None
+    try:
+        call = Call.of(arguments, env, project_dir, ports)
+        invocation = call.invocation
+        return prepare(call)
+    except DponeError as error:
+        return RefusedStep(kind=kind, invocation=invocation, refusal=error)
+
+
+def require_one_process(manifest: Manifest, selector: str | None) -> LoadConfig:
+    """Returns the only process selected. Raises ETLConfigurationError DPONE_SELECTOR_REQUIRED for several."""
     configs = manifest.select(selector)
     if len(configs) > 1:
         raise ETLConfigurationError(
             "the manifest has several processes", code="DPONE_SELECTOR_REQUIRED", fix="pass --selector"
         )
     return configs[0]
-
-
-def prepared_processes(
-    manifest: Manifest,
-    configs: Iterable[LoadConfig],
-    pack: PackReference | None,
-    separate_hooks: str | None,
-    invocation: RunInvocation,
-    variables: Mapping[str, str],
-    redactor: Redactor,
-) -> list[PreparedProcess]:
-    """Refuses whatever can be refused, for all of them. `separate_hooks` None: another process looks after hooks."""
-    fingerprint = None if pack is None else agreed_pack(pack, manifest).pack_fingerprint
-    planned = [plan_process(config) for config in configs]
-    resolver = resolver_of(manifest, variables, redactor)
-    return [
-        prepare_process(
-            process,
-            resolver,
-            _hook_receipts(process, separate_hooks, invocation, fingerprint, variables),
-            invocation,
-            evidence_root(variables),
-        )
-        for process in planned
-    ]
-
-
-def _hook_receipts(
-    process: PlannedProcess,
-    separate_hooks: str | None,
-    invocation: RunInvocation,
-    pack_fingerprint: str | None,
-    variables: Mapping[str, str],
-) -> Mapping[str, StepReceipt] | None:
-    if separate_hooks is None:
-        return {}
-    if separate_hooks == "inline":
-        return None
-    return verified_hook_receipts(process, invocation, pack_fingerprint, variables)

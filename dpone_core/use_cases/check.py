@@ -1,4 +1,4 @@
-"""`check` and `plan` of a manifest: what can be said without a connection, on a light import path."""
+"""`check`: every finding about a manifest that can be made without a connection. Imports no driver."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.manifest.check import CheckReport, refused_report, report_of
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.problem import ManifestInvalidError
-from dpone_core.planning.presentation import plan_json
 from dpone_core.planning.route import RouteRefusedError
-from dpone_core.use_cases.planned import plan_process
+from dpone_core.use_cases.plan import plan_process
+
+__all__ = ["CheckReport", "check"]
 
 
 def check(path: Path, root: Path | None) -> CheckReport:
-    """Every finding about one manifest; includes what planning would refuse: a route, a side, a finaliser."""
+    """Returns all findings about one manifest, with positions; never raises for what a manifest may hold.
+
+    Includes what planning refuses: a route, an acceptance side or a finaliser that the connectors do not declare.
+    `root` bounds every file that is read; None = found from the manifest.
+    """
     try:
         manifest = load_manifest(path, project_root=root)
     except ManifestInvalidError as error:
@@ -34,10 +39,3 @@ def _finding(error: ETLConfigurationError) -> Finding:
     if isinstance(error, RouteRefusedError):
         return Finding(code=error.code, message=error.reason, path=error.path, fix=error.fix)
     return Finding(code=error.code, message=error.message, fix=error.fix)
-
-
-def plan(path: Path, selector: str | None, root: Path | None) -> list[dict[str, object]]:
-    """One plan per process in authored order. Raises ETLConfigurationError."""
-    manifest = load_manifest(path, project_root=root)
-    planned = [plan_process(config) for config in manifest.select(selector)]
-    return [plan_json(process.plan, process.snapshot) for process in planned]

@@ -1,7 +1,7 @@
-"""One process of a fan-out: it plans the key ranges of a run, or stages one of them. The load that publishes is a run.
+"""One process of a fan-out: it plans the key ranges of a run, or stages one of them. `run` publishes what is staged.
 
-Neither takes the lease of the target: nothing here mutates it. What is refused before the sessions open raises; what
-happens after that is stated in the result, like the outcome of a run.
+Neither takes the lease of the target, because neither mutates it. What can be refused before the sessions open raises;
+what happens after that is in the result, like the outcome of a run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ETLConfigurationError, ExitClass
@@ -27,9 +27,8 @@ from dpone_core.model.vocabulary import RetryClassification, StepKind
 from dpone_core.native_transfer.report import checkpoint_summary
 from dpone_core.planning.fan_out import refuse_fan_out
 from dpone_core.ports.runtime import Runtime
-from dpone_core.use_cases.planned import PlannedProcess
-from dpone_core.use_cases.preparation import PreparedProcess
-from dpone_core.use_cases.run import fresh_identity, session_opener
+from dpone_core.use_cases.plan import PlannedProcess
+from dpone_core.use_cases.prepare import PreparedProcess, make_load_identity
 
 PLAN_KIND: Final = "dpone.transfer_plan.v1"
 PARTITION_KIND: Final = "dpone.transfer_partition.v1"
@@ -43,7 +42,7 @@ class TransferExecution:
     `transfer_plan` and `partitions` are None until the plan is known, the rows None where none were to be staged.
     """
 
-    kind: StepKind
+    kind: Literal[StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION]
     process: str
     policy_snapshot_id: str
     load_id: str
@@ -59,7 +58,7 @@ class TransferExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanOutProcess:
-    """`prepared` passed `require_fan_out` and `require_shared_sink`; `sessions` None = those of its connections."""
+    """`prepared` passed `require_fan_out` and `require_shared_sink`; `sessions` None = over its connections."""
 
     prepared: PreparedProcess
     invocation: RunInvocation
@@ -67,34 +66,36 @@ class FanOutProcess:
     sessions: OpenSessions | None = None
 
     def plan(self) -> TransferExecution:
-        """Plans the ranges of this run id, or finds the plan that stands."""
+        """Plans the ranges of this run id, or returns the plan that was stored before."""
 
-        def planned(fan_out: FanOut, stated: TransferExecution) -> TransferExecution:
+        def plan_ranges(fan_out: FanOut, stated: TransferExecution) -> TransferExecution:
             transfer = fan_out.plan()
-            return replace(_of_run(stated, transfer.ledger.run), document=_plan_document(stated, transfer))
+            return replace(_name_plan(stated, transfer.ledger.run), document=_plan_document(stated, transfer))
 
-        return self._over_sessions(StepKind.TRANSFER_PLAN, planned)
+        return self._over_sessions(StepKind.TRANSFER_PLAN, plan_ranges)
 
     def load(self, item: PartitionItem) -> TransferExecution:
         """Stages one range, unless it is staged or committed already."""
 
-        def loaded(fan_out: FanOut, stated: TransferExecution) -> TransferExecution:
+        def stage_range(fan_out: FanOut, stated: TransferExecution) -> TransferExecution:
             done = fan_out.stage(item)
             return replace(
-                _of_run(stated, done.run),
+                _name_plan(stated, done.run),
                 document=_partition_document(stated, item, done),
                 extracted_rows=done.extracted_rows,
                 staged_rows=done.staged_rows,
             )
 
-        return self._over_sessions(StepKind.TRANSFER_PARTITION, loaded)
+        return self._over_sessions(StepKind.TRANSFER_PARTITION, stage_range)
 
     def _over_sessions(
-        self, kind: StepKind, work: Callable[[FanOut, TransferExecution], TransferExecution]
+        self,
+        kind: Literal[StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION],
+        work: Callable[[FanOut, TransferExecution], TransferExecution],
     ) -> TransferExecution:
         """Never raises for what a source or a sink can cause."""
         planned, clock = self.prepared.planned, self.runtime.clock
-        identity, commit_state = fresh_identity(self.invocation, clock, 1), CommitState()
+        identity, commit_state = make_load_identity(self.invocation, clock, 1), CommitState()
         step_log = StepLog(identity=identity, plan=planned.plan, clock=clock, audit=None)
         stated = TransferExecution(
             kind=kind,
@@ -104,11 +105,11 @@ class FanOutProcess:
             invocation=self.invocation,
         )
         try:
-            opener = self.sessions or session_opener(self.prepared)
+            opener = self.sessions or self.prepared.session_opener()
             with opener(identity) as sessions, ExitStack() as shield:
                 step_log.audit = sessions.audit
                 context = LoadContext(
-                    request=self._request(),
+                    request=self._make_request(),
                     runtime=self.runtime,
                     sessions=sessions,
                     identity=identity,
@@ -116,17 +117,17 @@ class FanOutProcess:
                     commit_state=commit_state,
                     commit_shield=shield,
                 )
-                return _recorded(context, lambda: work(FanOut.of(context), stated))
+                return _record_failure(context, lambda: work(FanOut.of(context), stated))
         except BaseException as caught:  # noqa: BLE001 - stated in the result, like the outcome of an attempt
             error = prefer_interruption(caught, self.runtime, commit_state)
         known = commit_state.stored_plan
         return replace(
-            stated if known is None else _of_run(stated, known),
+            stated if known is None else _name_plan(stated, known),
             retry=None if failure_facts(error).exit_code == ExitClass.REFUSED else commit_state.retry,
             error=error,
         )
 
-    def _request(self) -> LoadRequest:
+    def _make_request(self) -> LoadRequest:
         planned = self.prepared.planned
         return LoadRequest(
             config=planned.config,
@@ -137,8 +138,8 @@ class FanOutProcess:
         )
 
 
-def _recorded(context: LoadContext, work: Callable[[], TransferExecution]) -> TransferExecution:
-    """A failure is said in the audit row that says it started, while the sessions are open."""
+def _record_failure(context: LoadContext, work: Callable[[], TransferExecution]) -> TransferExecution:
+    """Does the work; a failure after its start also closes its audit row, while the sessions are open."""
     try:
         return work()
     except BaseException as caught:
@@ -163,7 +164,7 @@ def require_fan_out(planned: PlannedProcess, separate_hooks: str) -> None:
 
 
 def require_shared_sink(prepared: PreparedProcess) -> None:
-    """Raises ETLConfigurationError for a sink that runs inside one process."""
+    """Raises ETLConfigurationError for a sink that runs inside one process: several processes cannot share it."""
     if is_embedded(prepared.sink):
         raise ETLConfigurationError(
             f"connection '{prepared.sink.ref}' is an engine inside one process; ranges are staged by several",
@@ -172,8 +173,8 @@ def require_shared_sink(prepared: PreparedProcess) -> None:
         )
 
 
-def required_plan(invocation: RunInvocation) -> str:
-    """The fingerprint of the plan this process was told to work on. Raises InvocationInvalidError."""
+def require_plan_fingerprint(invocation: RunInvocation) -> str:
+    """Returns the fingerprint of the plan this process was told to work on. Raises InvocationInvalidError."""
     if invocation.transfer_plan is None:
         raise InvocationInvalidError(
             "the plan whose ranges are meant is not given",
@@ -183,9 +184,12 @@ def required_plan(invocation: RunInvocation) -> str:
     return invocation.transfer_plan
 
 
-def range_item(invocation: RunInvocation, partition: int | None) -> PartitionItem:
-    """Which range: the one given, or the scheduler's mapping item. Raises InvocationInvalidError."""
-    item = _mapped_item(invocation) if partition is None else _given_item(invocation, partition)
+def choose_range(invocation: RunInvocation, partition: int | None) -> PartitionItem:
+    """Returns the range to stage: the one given, or the scheduler's mapping item. Raises InvocationInvalidError."""
+    if partition is None:
+        item = _read_mapping_item(invocation)
+    else:
+        item = PartitionItem(index=partition, transfer_plan=require_plan_fingerprint(invocation))
     if invocation.map_index not in (-1, item.index):
         raise InvocationInvalidError(
             f"partition {item.index} is asked of the task with map index {invocation.map_index}",
@@ -195,11 +199,7 @@ def range_item(invocation: RunInvocation, partition: int | None) -> PartitionIte
     return item
 
 
-def _given_item(invocation: RunInvocation, partition: int) -> PartitionItem:
-    return PartitionItem(index=partition, transfer_plan=required_plan(invocation))
-
-
-def _mapped_item(invocation: RunInvocation) -> PartitionItem:
+def _read_mapping_item(invocation: RunInvocation) -> PartitionItem:
     item = invocation.mapping_item
     if item is None:
         raise InvocationInvalidError(
@@ -218,7 +218,7 @@ def _mapped_item(invocation: RunInvocation) -> PartitionItem:
     return PartitionItem(index=index, transfer_plan=plan)
 
 
-def _of_run(stated: TransferExecution, run: TransferRun) -> TransferExecution:
+def _name_plan(stated: TransferExecution, run: TransferRun) -> TransferExecution:
     return replace(stated, transfer_plan=run.plan_fingerprint, partitions=len(run.plan.ranges))
 
 

@@ -1,21 +1,22 @@
-"""`hooks execute`: the hooks of one phase outside a load, in a task of their own or by an operator's hand.
+"""`hooks execute` runs the hooks of one phase outside a load; `hooks graph` shows the order of hooks and load.
 
-Each opens only the connection it uses. Its record is a file below the run's evidence directory, written `started`
-before and `succeeded` after: a hook that succeeded in this run is not repeated, and a started one of
-`retry_policy: none` without success stops until a person has looked (design "Hooks").
+Each hook opens only the connection it uses. Its record is a file below the run's evidence directory, written `started`
+before and `succeeded` after: a hook that succeeded in this run is not repeated, and a hook of `retry_policy: none` that
+started without success is refused until a person has looked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
 
 from dpone_core.errors import ETLConfigurationError, ETLExecutionError, RunTerminated
 from dpone_core.evidence.audit import StepOutcome
 from dpone_core.evidence.outcome import failure_facts
-from dpone_core.invocation import RunInvocation
+from dpone_core.invocation import RunArguments, RunInvocation
 from dpone_core.loading.hooks import (
     HookFailedError,
     HookLedger,
@@ -25,23 +26,50 @@ from dpone_core.loading.hooks import (
     hook_json,
     read_failure_values,
 )
+from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.hook import SQL_TYPE, HookDefinition
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.model.vocabulary import HookConnector, HookPhase, HookRetryPolicy, RetryClassification
+from dpone_core.model.vocabulary import HookConnector, HookPhase, HookRetryPolicy, RetryClassification, StepKind
+from dpone_core.planning.presentation import HOOK_GRAPH_KIND, hook_graph_json
 from dpone_core.ports.hooks import HookActions, HookContext, HookProvider
 from dpone_core.ports.runtime import Runtime
-from dpone_core.use_cases.planned import PlannedProcess
-from dpone_core.use_cases.run import DEFAULT_LOCK_TIMEOUT_SECONDS
+from dpone_core.use_cases.call import Call, RunProcessPorts, begin_step, require_one_process
+from dpone_core.use_cases.plan import PlannedProcess, plan_process
+from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, require_tokens
+from dpone_core.use_cases.step_receipt import RefusedStep
+from dpone_core.use_cases.verify import PackReference, require_agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra, require_uri
-from dpone_core.wiring.hook_providers import hook_actions, hook_connections
+from dpone_core.wiring.hook_providers import make_hook_actions, resolve_hook_connections
+
+__all__ = [
+    "HOOK_GRAPH_KIND",
+    "HookOptions",
+    "HooksExecution",
+    "HooksReport",
+    "RefusedStep",
+    "execute_hooks",
+    "graph_hooks",
+]
 
 HOOKS_KIND: Final = "dpone.hooks.execute.v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookOptions:
+    """`hook_id` None = every hook of the phase in order."""
+
+    phase: HookPhase
+    hook_id: str | None = None
+    dry_run: bool = False
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+    pack: PackReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HooksReport:
-    """Facts 2.1. `retry` says whether the whole command may be repeated; None on success and on a dry run."""
+    """What the command prints. `retry`: whether the whole command may be repeated; None on success and a dry run."""
 
     manifest: str
     process: str
@@ -66,6 +94,82 @@ class HooksReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HooksExecution:
+    """`sql_hash` is that of the only hook of the phase, None for several; `error` may be an interruption."""
+
+    report: HooksReport
+    invocation: RunInvocation
+    policy_snapshot_id: str
+    sql_hash: str | None
+    error: BaseException | None
+    kind: Literal[StepKind.HOOK] = StepKind.HOOK
+
+
+def execute_hooks(
+    path: Path,
+    options: HookOptions,
+    *,
+    env: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> HooksExecution | RefusedStep:
+    """Runs hooks outside a load. Raises no DponeError: a refusal or a failed hook is in the result."""
+
+    def prepare(call: Call) -> HookRun:
+        return _prepare_hooks(call, path, options)
+
+    run = begin_step(StepKind.HOOK, options.arguments, env, project_dir, ports, prepare)
+    if isinstance(run, RefusedStep):
+        return run
+    steps: list[dict[str, object]] = [hook_json(hook, "planned") for hook in run.hooks]
+    error: BaseException | None = None
+    if not options.dry_run:
+        steps, error = run.execute()
+    report = HooksReport(
+        manifest=run.planned.config.manifest,
+        process=run.planned.plan.process,
+        selector=options.selector,
+        phase=options.phase,
+        hook_id=options.hook_id,
+        status="planned" if options.dry_run else "succeeded" if error is None else "failed",
+        steps=tuple(steps),
+        retry=run.retry_after(steps, error),
+    )
+    return HooksExecution(
+        report=report,
+        invocation=run.invocation,
+        policy_snapshot_id=run.planned.snapshot.policy_snapshot_id,
+        sql_hash=run.hooks[0].sql_hash if len(run.hooks) == 1 else None,
+        error=error,
+    )
+
+
+def graph_hooks(path: Path, selector: str | None, root: Path | None) -> list[dict[str, object]]:
+    """Returns the graph of hooks and load of each process. Raises ETLConfigurationError."""
+    manifest = load_manifest(path, project_root=root)
+    return [hook_graph_json(plan_process(config).plan) for config in manifest.select(selector)]
+
+
+def _prepare_hooks(call: Call, path: Path, options: HookOptions) -> HookRun:
+    manifest = call.read_manifest(path)
+    config = require_one_process(manifest, options.selector)
+    if options.pack is not None:
+        require_agreed_pack(options.pack, manifest)
+    planned = plan_process(config)
+    run = HookRun(
+        planned=planned,
+        hooks=_choose_hooks(planned, options.phase, options.hook_id),
+        resolver=call.make_resolver(manifest),
+        invocation=call.invocation,
+        runtime=call.make_runtime(),
+    )
+    if not options.dry_run:
+        _require_hook_connections(run)
+        require_tokens(planned.config, call.invocation.token_values)
+    return run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookRun:
     """One process's hooks of one phase, prepared: everything that can be refused was."""
 
@@ -77,11 +181,11 @@ class HookRun:
 
     def execute(self) -> tuple[list[dict[str, object]], BaseException | None]:
         """Runs in order and stops at the first failure or interruption; the steps say what each hook did."""
-        actions = hook_actions(
+        actions = make_hook_actions(
             self.planned.config,
             self.planned.hook_providers,
             self.runtime.evidence,
-            hook_connections(self.hooks, self.resolver, self.planned.config),
+            resolve_hook_connections(self.hooks, self.resolver, self.planned.config),
         )
         steps: list[dict[str, object]] = []
         for hook in self.hooks:
@@ -169,8 +273,8 @@ class HookRun:
                 yield SqlHookProvider(sink=sink.statements)
 
 
-def chosen_hooks(planned: PlannedProcess, phase: HookPhase, hook_id: str | None) -> tuple[HookDefinition, ...]:
-    """Raises ETLConfigurationError for an id the phase does not have."""
+def _choose_hooks(planned: PlannedProcess, phase: HookPhase, hook_id: str | None) -> tuple[HookDefinition, ...]:
+    """Returns the hooks of the phase, or the one named. Raises ETLConfigurationError for an id it does not have."""
     hooks = planned.plan.pre_hooks if phase is HookPhase.PRE else planned.plan.post_hooks
     if hook_id is None:
         return hooks
@@ -183,10 +287,10 @@ def chosen_hooks(planned: PlannedProcess, phase: HookPhase, hook_id: str | None)
     return found
 
 
-def require_hook_connections(run: HookRun) -> None:
+def _require_hook_connections(run: HookRun) -> None:
     """Resolves what the hooks will use, so that a missing reference or driver is refused before the first one."""
     config: LoadConfig = run.planned.config
-    hook_connections(run.hooks, run.resolver, config)
+    resolve_hook_connections(run.hooks, run.resolver, config)
     for hook in run.hooks:
         if hook.type != SQL_TYPE:
             continue

@@ -1,8 +1,9 @@
-"""Finds the published evidence of a run below the evidence directory, or where a person points to it."""
+"""`report`: finds the published evidence of a run below the evidence directory, or where a person points to it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.fingerprint import sha256_bytes
 from dpone_core.model.identity import safe_run_id
 from dpone_core.resources import DocumentTooLargeError, read_file_bounded
+from dpone_core.use_cases.project import find_evidence_root, snapshot_env
 
 _MAX_EVIDENCE_BYTES: Final = 16 << 20
 _RECORD: Final = "run.json"
@@ -30,7 +32,7 @@ class FoundEvidence:
         return self.content.decode("utf-8", "replace")
 
     def html(self, redactor: Redactor) -> str:
-        """report.html, made anew from run.json. Raises EvidenceNotFoundError for a file that is no record of a run."""
+        """Renders report.html from run.json. Raises EvidenceNotFoundError for a file that is no record of a run."""
         try:
             document = json.loads(self.content)
         except ValueError:
@@ -41,10 +43,23 @@ class FoundEvidence:
 
 
 class EvidenceNotFoundError(ETLConfigurationError):
+    """No such evidence was published, or it cannot be read."""
+
     code = "DPONE_EVIDENCE_NOT_FOUND"
 
 
-def newest_evidence(root: Path, process: str | None, run_id: str | None) -> FoundEvidence:
+def find_evidence(
+    *, process: str | None, run_id: str | None, run: str | None = None, env: Mapping[str, str] | None = None
+) -> FoundEvidence:
+    """Returns the newest published run of a process or of one run id, or the one at `run`.
+
+    Raises EvidenceNotFoundError.
+    """
+    root = find_evidence_root(snapshot_env(env))
+    return _find_newest(root, process, run_id) if run is None else _read_at(root, run)
+
+
+def _find_newest(root: Path, process: str | None, run_id: str | None) -> FoundEvidence:
     """The newest attempt that published run.json (load ids sort by time). Raises EvidenceNotFoundError."""
     pattern = f"{process or '*'}/{safe_run_id(run_id) if run_id else '*'}/*/{_RECORD}"
     found = sorted((root / "runs").glob(pattern), key=lambda path: path.parent.name)
@@ -55,7 +70,7 @@ def newest_evidence(root: Path, process: str | None, run_id: str | None) -> Foun
     return _read(found[-1])
 
 
-def evidence_at(root: Path, run: str) -> FoundEvidence:
+def _read_at(root: Path, run: str) -> FoundEvidence:
     """`run` is a run.json, its directory, or either as a receipt's `evidence_path`. Raises EvidenceNotFoundError."""
     for place in (Path(run), root / run):
         record = place / _RECORD if place.is_dir() else place

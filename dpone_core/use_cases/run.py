@@ -1,235 +1,154 @@
-"""Runs a prepared process: attempts, the evidence of each, and the report that is true of the last one."""
+"""`run`: the processes of one manifest, one after the other, and what became of each."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
 
-from dpone_core.evidence.markdown import run_markdown
-from dpone_core.evidence.outcome import EarlierAttempt, RunFacts, RunReport, failure_facts
-from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
-from dpone_core.evidence.redaction import Redactor
-from dpone_core.invocation import RunInvocation
-from dpone_core.loading.attempt import AttemptResult, OpenSessions, run_attempt
-from dpone_core.loading.context import LoadRequest
-from dpone_core.model.identity import LoadIdentity, load_id_from
-from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
-from dpone_core.planning.presentation import plan_json
-from dpone_core.ports.runtime import Clock, Runtime
-from dpone_core.use_cases.preparation import PreparedProcess
-from dpone_core.version import __version__
-from dpone_core.wiring.hook_providers import hook_actions
-from dpone_core.wiring.sessions import SessionOpener
+from dpone_core.errors import DponeError, ETLConfigurationError
+from dpone_core.evidence.outcome import RunFacts, RunReport, RunSetReport, build_refusal_report
+from dpone_core.invocation import RunArguments, RunInvocation
+from dpone_core.manifest.resolve import Manifest, display_name
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.use_cases.call import Call, RunProcessPorts, require_one_process
+from dpone_core.use_cases.fan_out import require_fan_out, require_plan_fingerprint, require_shared_sink
+from dpone_core.use_cases.prepare import PreparedProcess
+from dpone_core.use_cases.process_run import ProcessRun, RetryPolicy, RunOutcome
+from dpone_core.use_cases.verify import PackReference
 
-EVIDENCE_KIND: Final = "dpone.run_evidence.v1"
-DEFAULT_LOCK_TIMEOUT_SECONDS: Final = 60.0
+__all__ = ["PreparedRun", "RetryPolicy", "RunExecution", "RunOptions", "RunOutcome", "execute_run", "prepare_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """Automatic attempts beyond the first happen only where the classification allows them."""
+class RunOptions:
+    """Everything a run may be told besides the manifest. None falls back to the environment.
 
-    retry_attempts: int = 0
-    backoff_seconds: float = 0.0
-    sleep: Callable[[float], None] = time.sleep
+    `partitions`: `inline` reads what it loads; `staged` publishes what other processes staged under the transfer plan
+    of `arguments`, and reads no rows.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
-    """`evidence` is None when none could be published; `error` is the exception a Python caller gets."""
-
-    report: RunReport
-    prepared: PreparedProcess
-    evidence: PublishedEvidence | None
-    error: BaseException | None
-
-
-def run_process(
-    prepared: PreparedProcess,
-    invocation: RunInvocation,
-    runtime: Runtime,
-    retry: RetryPolicy,
-    redactor: Redactor,
-    selector: str | None,
-) -> RunOutcome:
-    """Over the sessions of the prepared connections."""
-    run = ProcessRun(
-        prepared=prepared,
-        invocation=invocation,
-        runtime=runtime,
-        retry=retry,
-        redactor=redactor,
-        selector=selector,
-    )
-    return run.over(session_opener(prepared))
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    separate_hooks: str = "inline"
+    keep_going: bool = False
+    pack: PackReference | None = None
+    single_process: bool = False
+    partitions: str = "inline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRun:
-    """One run of one prepared process."""
+class RunExecution:
+    """What one `run` did. `refusal` is set when nothing executed; `outcomes` stand in authored order.
 
-    prepared: PreparedProcess
-    invocation: RunInvocation
-    runtime: Runtime
-    retry: RetryPolicy
-    redactor: Redactor
-    selector: str | None
+    `invocation` is None where the refusal is about the identity itself.
+    """
 
-    def over(self, open_sessions: OpenSessions) -> RunOutcome:
-        """Opens sessions once per attempt. Never raises for what a load can cause; the report says what happened."""
-        last = _attempts(self, open_sessions)
-        report = self.report(last)
-        if last.evidence is not None:
-            return RunOutcome(report=report, prepared=self.prepared, evidence=last.evidence, error=last.result.error)
-        return _published(report, last.result.error, self)
+    report: RunReport | RunSetReport
+    outcomes: tuple[RunOutcome, ...]
+    invocation: RunInvocation | None
+    refusal: DponeError | None
+    kind: Literal[StepKind.LOAD] = StepKind.LOAD
 
-    def report(self, attempt: Attempt) -> RunReport:
-        config, retry = self.prepared.planned.config, self.retry
-        facts = RunFacts(
-            manifest=config.manifest,
-            process=config.process,
-            selector=self.selector,
-            run_id=self.invocation.run_id,
-            max_attempts=retry.retry_attempts + 1,
-            retry_backoff_seconds=retry.backoff_seconds,
-        )
-        return RunReport(
-            facts=facts, outcome=attempt.result.outcome, attempts=attempt.number, earlier=tuple(attempt.earlier)
-        )
+    @property
+    def error(self) -> BaseException | None:
+        if self.refusal is not None:
+            return self.refusal
+        return next((outcome.error for outcome in self.outcomes if outcome.error is not None), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One attempt and those before it. `evidence` is None until its own is published."""
-
-    result: AttemptResult
-    number: int
-    earlier: tuple[EarlierAttempt, ...]
-    evidence: PublishedEvidence | None = None
-
-
-def session_opener(prepared: PreparedProcess) -> SessionOpener:
-    return SessionOpener(
-        config=prepared.planned.config,
-        plan=prepared.planned.plan,
-        source=prepared.source,
-        sink=prepared.sink,
-        lock_timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS,
-        checkpoint_root=prepared.evidence_root,
-    )
-
-
-def fresh_identity(invocation: RunInvocation, clock: Clock, attempt: int) -> LoadIdentity:
-    milliseconds = int(clock.utc_now().timestamp() * 1000)
-    return LoadIdentity(
-        run_id=invocation.run_id, load_id=load_id_from(milliseconds, clock.entropy(10)), attempt=attempt
-    )
-
-
-def _attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
-    """Attempts until one is the last. The evidence of every other is published before its backoff begins, so that no
-    attempt is lost to the next; one whose evidence cannot be published is the last."""
-    request, retry = _request(run), run.retry
-    earlier: tuple[EarlierAttempt, ...] = ()
-    number = 1
-    while True:
-        identity = fresh_identity(run.invocation, run.runtime.clock, number)
-        result = run_attempt(request, run.runtime, identity, open_sessions)
-        attempt = Attempt(result=result, number=number, earlier=earlier)
-        if not _repeatable(result) or number > retry.retry_attempts:
-            return attempt
-        try:
-            with run.runtime.cancellation.shielded():
-                evidence = _publish(run.report(attempt), run)
-        except Exception:  # noqa: BLE001 - published, or failed, once more as the evidence of the last attempt
-            return attempt
-        earlier = (*earlier, _as_earlier(attempt, evidence))
-        try:
-            run.runtime.progress.phase("backoff")
-            retry.sleep(retry.backoff_seconds)
-        except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
-            outcome = replace(result.outcome, failure=failure_facts(interruption))
-            interrupted = AttemptResult(outcome=outcome, error=interruption)
-            return Attempt(result=interrupted, number=number, earlier=earlier, evidence=evidence)
-        number += 1
-
-
-def _request(run: ProcessRun) -> LoadRequest:
-    prepared, runtime = run.prepared, run.runtime
-    planned = prepared.planned
-    return LoadRequest(
-        config=planned.config,
-        plan=planned.plan,
-        snapshot=planned.snapshot,
-        token_values=run.invocation.token_values,
-        hook_receipts=prepared.hook_receipts,
-        hook_actions=hook_actions(planned.config, planned.hook_providers, runtime.evidence, prepared.hook_connections),
-        transfer_plan=prepared.transfer_plan,
-    )
-
-
-def _repeatable(result: AttemptResult) -> bool:
-    """Failed, not interrupted, and the classification allows it."""
-    retry = result.outcome.retry
-    return isinstance(result.error, Exception) and retry is not None and retry.allows_automatic_retry
-
-
-def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt:
-    return EarlierAttempt(
-        number=attempt.number,
-        outcome=attempt.result.outcome,
-        evidence_path=evidence.path,
-        evidence_sha256=evidence.sha256,
-    )
-
-
-def _published(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
-    """run.json is written last; a run whose evidence cannot be published, for whatever reason, is not successful."""
-    prepared, cancellation = run.prepared, run.runtime.cancellation
+def execute_run(
+    path: Path,
+    options: RunOptions,
+    *,
+    env: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> RunExecution:
+    """The one way a manifest runs. Never raises DponeError: a refusal is in the result and created nothing."""
+    invocation: RunInvocation | None = None
     try:
-        with cancellation.shielded():
-            evidence = _publish(report, run)
-    except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
-        if error is not None:
-            return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
-        failed = _without_evidence(report, publication)
-        with suppress(Exception), cancellation.shielded():
-            _publish(failed, run)  # run.json may stand there and say passed
-        return RunOutcome(report=failed, prepared=prepared, evidence=None, error=publication)
-    return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)
+        call = Call.of(options.arguments, env, project_dir, ports)
+        invocation = call.invocation
+        prepared = prepare_run(call, call.read_manifest(path), options)
+    except DponeError as error:
+        return _refuse(path, options, invocation, error)
+    return prepared.run()
 
 
-def _publish(report: RunReport, run: ProcessRun) -> PublishedEvidence:
-    assert report.outcome is not None  # run_attempt always states one
-    planned, redactor = run.prepared.planned, run.redactor
-    document = redactor.value(
-        {
-            "kind": EVIDENCE_KIND,
-            "dpone_version": __version__,
-            "load_id": report.outcome.identity.load_id,
-            "policy_snapshot_id": planned.snapshot.policy_snapshot_id,
-            "invocation": run.invocation.as_identity(),
-            "plan": plan_json(planned.plan, planned.snapshot),
-            "report": report.as_json(),
-        }
+def prepare_run(call: Call, manifest: Manifest, options: RunOptions) -> PreparedRun:
+    """Refuses whatever can be build_refusal_report, for all processes, before the first one runs. Raises ETLConfigurationError."""
+    configs = manifest.select(options.selector)
+    if options.partitions != "inline":
+        require_one_process(manifest, options.selector)
+    if options.single_process and len(configs) > 1:
+        raise ETLConfigurationError(
+            f"the manifest has {len(configs)} processes and a receipt is of one",
+            code="DPONE_RECEIPT_NEEDS_ONE_PROCESS",
+            fix="pass --selector",
+        )
+    processes = call.prepare(manifest, configs, pack=options.pack, separate_hooks=options.separate_hooks)
+    if options.partitions != "inline":
+        processes = tuple(_take_staged_ranges(process, options, call.invocation) for process in processes)
+    return PreparedRun(call=call, options=options, processes=processes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """The processes of one run, in authored order; none of them can be refused any more."""
+
+    call: Call
+    options: RunOptions
+    processes: tuple[PreparedProcess, ...]
+
+    def run(self) -> RunExecution:
+        """Runs the processes up to an interruption, or to the first failure unless told to keep going."""
+        outcomes: list[RunOutcome] = []
+        for process in self.process_runs():
+            outcome = process.run()
+            outcomes.append(outcome)
+            interrupted = outcome.error is not None and not isinstance(outcome.error, Exception)
+            if interrupted or (not outcome.report.passed and not self.options.keep_going):
+                break
+        reports = tuple(outcome.report for outcome in outcomes)
+        return RunExecution(
+            report=reports[0] if len(self.processes) == 1 else RunSetReport(runs=reports),
+            outcomes=tuple(outcomes),
+            invocation=self.call.invocation,
+            refusal=None,
+        )
+
+    def process_runs(self) -> tuple[ProcessRun, ...]:
+        runtime = self.call.make_runtime()
+        return tuple(
+            ProcessRun(
+                prepared=process,
+                invocation=self.call.invocation,
+                runtime=runtime,
+                retry=self.options.retry,
+                redactor=self.call.ports.redactor,
+                selector=self.options.selector,
+            )
+            for process in self.processes
+        )
+
+
+def _take_staged_ranges(prepared: PreparedProcess, options: RunOptions, invocation: RunInvocation) -> PreparedProcess:
+    """The process publishes what is staged under the plan it was told of, and reads no rows."""
+    require_fan_out(prepared.planned, options.separate_hooks)
+    require_shared_sink(prepared)
+    return replace(prepared, transfer_plan=require_plan_fingerprint(invocation))
+
+
+def _refuse(path: Path, options: RunOptions, invocation: RunInvocation | None, error: DponeError) -> RunExecution:
+    facts = RunFacts(
+        manifest=display_name(path),
+        process="",
+        selector=options.selector,
+        run_id=invocation.run_id if invocation is not None else options.arguments.run_id or "",
+        max_attempts=options.retry.retry_attempts + 1,
+        retry_backoff_seconds=options.retry.backoff_seconds,
     )
-    markdown = redactor.text(run_markdown(report, planned.plan))
-    process, identity = planned.plan.process, report.outcome.identity
-    return publish_evidence(run.runtime.evidence, process, identity, document, markdown, redactor)
-
-
-def _without_evidence(report: RunReport, publication: Exception) -> RunReport:
-    """A committed load whose run.json is missing: post_commit, the target keeps the load, nothing is rolled back."""
-    assert report.outcome is not None
-    outcome = replace(
-        report.outcome,
-        failure=failure_facts(publication),
-        boundary=Boundary.POST_COMMIT,
-        retry=RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
-        if report.outcome.target_state is TargetState.MUTATION_RETURNED_SUCCESS
-        else RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
-    )
-    return replace(report, outcome=outcome)
+    return RunExecution(report=build_refusal_report(facts, error), outcomes=(), invocation=invocation, refusal=error)

@@ -1,171 +1,92 @@
-"""What an operator does with a native transfer: look at its runs and ranges, and say what became of a blocked batch.
+"""`transfer plan` and `transfer load`: one process plans the key ranges of a run, and others stage one range each.
 
-Both take the target's lease, so that they never work beside a load. A declaration is durable as evidence before the
-checkpoints change, and says so after.
+`run` publishes what is staged.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from dpone_core.errors import ETLConfigurationError
-from dpone_core.evidence.audit import utc_text
-from dpone_core.model.identity import LoadId, LoadIdentity, RunId
-from dpone_core.model.partition import TransferRoute, TransferRun, TransferRunState
-from dpone_core.native_transfer.checkpoints import CheckpointStore
-from dpone_core.native_transfer.reconcile import (
-    Finding,
-    MarkerAnswer,
-    NothingToReconcileError,
-    ReconciliationContradictedError,
-    UnresolvedBatch,
-    resolve,
-    unresolved_batches,
+from dpone_core.invocation import RunArguments
+from dpone_core.loading.native.fan_out import PartitionItem
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.use_cases.call import Call, RunProcessPorts, begin_step, require_one_process
+from dpone_core.use_cases.fan_out import (
+    FanOutProcess,
+    TransferExecution,
+    choose_range,
+    require_fan_out,
+    require_shared_sink,
 )
-from dpone_core.native_transfer.report import checkpoint_summary
-from dpone_core.planning.partitions import route_of
-from dpone_core.ports.session import SinkPorts
-from dpone_core.use_cases.operations import MAX_REASON_CHARACTERS, Operation
-from dpone_core.use_cases.run import fresh_identity
-from dpone_core.wiring.sessions import checkpoint_store
+from dpone_core.use_cases.step_receipt import RefusedStep
+from dpone_core.use_cases.verify import PackReference
 
-SHOW_KIND: Final = "dpone.transfer_show.v1"
-RECONCILIATION_KIND: Final = "dpone.transfer_reconciliation.v1"
+__all__ = ["RefusedStep", "TransferExecution", "TransferOptions", "execute_partition", "execute_plan"]
 
 
-def show_transfer(operation: Operation, run_id: str | None) -> dict[str, object]:
-    """Open runs of the process's route, or one run whatever its state."""
-    identity = fresh_identity(operation.invocation, operation.runtime.clock, 1)
-    with operation.leased(identity) as sink:
-        store, route = _store(operation, sink), route_of(operation.plan)
-        runs = store.open_runs(route) if run_id is None else (_run(store, route, run_id),)
-        return {
-            "kind": SHOW_KIND,
-            "process": operation.plan.process,
-            "source_table": route.source_table,
-            "target_table": route.target_table,
-            "strategy": route.strategy.value,
-            "runs": [_run_document(operation, sink, store, run) for run in runs],
-        }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferOptions:
+    """One process whose key ranges are planned, staged and loaded by processes of their own; identity as for a run."""
+
+    selector: str | None = None
+    arguments: RunArguments = field(default_factory=RunArguments)
+    separate_hooks: str = "inline"
+    pack: PackReference | None = None
 
 
-def reconcile_transfer(
-    operation: Operation, run_id: str, found: Finding, reason: str, *, override_marker: bool
-) -> dict[str, object]:
-    """Resolves every unresolved batch of a run by what was found, or releases the run.
+def execute_plan(
+    path: Path,
+    options: TransferOptions,
+    *,
+    env: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> TransferExecution | RefusedStep:
+    """Plans the key ranges of one run id, or returns the plan stored before. Reads no rows, mutates no target.
 
-    Raises NothingToReconcileError, and ReconciliationContradictedError when the sink's marker says otherwise.
+    Raises no DponeError: refusals and failures are in the result.
     """
-    if not reason.strip() or len(reason) > MAX_REASON_CHARACTERS:
-        raise ETLConfigurationError(
-            f"a reason of 1 to {MAX_REASON_CHARACTERS} characters is required", code="DPONE_STATE_REASON_REQUIRED"
-        )
-    identity = fresh_identity(operation.invocation, operation.runtime.clock, 1)
-    with operation.leased(identity) as sink:
-        store, route = _store(operation, sink), route_of(operation.plan)
-        run = _run(store, route, run_id)
-        batches = unresolved_batches(store.latest(route, run_id))
-        if not batches and found is not Finding.REMOVED:
-            raise NothingToReconcileError(
-                "no batch of this run is unresolved", fix="look at its ranges with `dpone transfer show`"
-            )
-        says = {batch.batch_id: sink_says(operation, sink, run_id, batch) for batch in batches}
-        if not override_marker and any(each.contradicts(found) for each in says.values()):
-            raise ReconciliationContradictedError(
-                f"the target's load marker says otherwise than '{found}'",
-                fix="look again; if the target was repaired by hand since, pass --override-marker",
-            )
-        document = {
-            "kind": RECONCILIATION_KIND,
-            "process": operation.plan.process,
-            "run_id": run_id,
-            "target_table": route.target_table,
-            "found": found.value,
-            "override_marker": override_marker,
-            "reason": operation.resolver.redactor.text(reason),
-            "batches": [_batch_document(batch, says[batch.batch_id]) for batch in batches],
-        }
-        _record(operation, identity, {**document, "status": "requested"})
-        now = operation.runtime.clock.utc_now()
-        if found is Finding.REMOVED:
-            store.save_run(replace(run, state=TransferRunState.RELEASED, updated_at=now), run)
-        else:
-            for batch in batches:
-                before = {record.partition_id: (record,) for record in batch.records}
-                store.append(route, run_id, resolve(batch, found, now), before)
-        _record(operation, identity, {**document, "status": "applied"})
-        return {
-            **document,
-            "status": "applied",
-            "run": _run_document(operation, sink, store, _run(store, route, run_id)),
-        }
+
+    def prepare(call: Call) -> FanOutProcess:
+        return _prepare_process(call, path, options, options.separate_hooks)
+
+    prepared = begin_step(StepKind.TRANSFER_PLAN, options.arguments, env, project_dir, ports, prepare)
+    return prepared if isinstance(prepared, RefusedStep) else prepared.plan()
 
 
-def sink_says(operation: Operation, sink: SinkPorts, run_id: str, batch: UnresolvedBatch) -> MarkerAnswer:
-    """Asked by the very identity the batch was published under. A batch without rows leaves no mark anywhere;
-    a legacy sink knows that nothing is visible, not that everything is."""
-    if batch.load_id is None or not batch.rows:
-        return MarkerAnswer.CANNOT_SAY
-    identity = LoadIdentity(run_id=RunId(run_id), load_id=LoadId(batch.load_id), attempt=batch.attempt)
-    ref = operation.plan.target.ref(identity)
-    if sink.legacy is not None:
-        return MarkerAnswer.CANNOT_SAY if sink.legacy.has_rows(ref) else MarkerAnswer.NOT_PUBLISHED
-    return MarkerAnswer.of(None if sink.publications is None else sink.publications.contains(ref, batch.mark))
+def execute_partition(
+    path: Path,
+    options: TransferOptions,
+    *,
+    partition: int | None = None,
+    env: Mapping[str, str] | None = None,
+    project_dir: str | Path | None = None,
+    ports: RunProcessPorts | None = None,
+) -> TransferExecution | RefusedStep:
+    """Stages one range of a stored plan, unless it is staged or committed already. Mutates no target.
+
+    `partition` and the transfer plan of `options.arguments`, or DPONE_AIRFLOW_MAPPING_ITEM, say which. Raises no
+    DponeError: refusals and failures are in the result.
+    """
+
+    def prepare(call: Call) -> tuple[FanOutProcess, PartitionItem]:
+        process = _prepare_process(call, path, options, None)
+        return process, choose_range(call.invocation, partition)
+
+    prepared = begin_step(StepKind.TRANSFER_PARTITION, options.arguments, env, project_dir, ports, prepare)
+    if isinstance(prepared, RefusedStep):
+        return prepared
+    process, item = prepared
+    return process.load(item)
 
 
-def _store(operation: Operation, sink: SinkPorts) -> CheckpointStore:
-    store = checkpoint_store(operation.config, sink, operation.evidence_root)
-    if store is None:
-        raise ETLConfigurationError(
-            "the sink of this process has no control tables, so it keeps no checkpoints",
-            code="DPONE_TRANSFER_NOT_KEPT",
-            fix="set source.options.partitioning.checkpoints: file",
-        )
-    return store
-
-
-def _run(store: CheckpointStore, route: TransferRoute, run_id: str) -> TransferRun:
-    run = store.run(route, run_id)
-    if run is None:
-        raise ETLConfigurationError(
-            "this route knows no transfer of that run id", code="DPONE_RUN_UNKNOWN", fix="run: dpone transfer show"
-        )
-    return run
-
-
-def _run_document(operation: Operation, sink: SinkPorts, store: CheckpointStore, run: TransferRun) -> dict[str, object]:
-    records = store.latest(run.route, run.run_id)
-    return {
-        "run_id": run.run_id,
-        "state": run.state.value,
-        "planned_by_load_id": run.load_id,
-        "transfer_plan": run.plan_fingerprint,
-        "updated_at": utc_text(run.updated_at),
-        "partitioning_column": run.plan.column,
-        "planned_ranges": len(run.plan.ranges),
-        "planned_rows": run.plan.rows,
-        "checkpoint_summary": checkpoint_summary(records),
-        "torn_record": store.has_torn_end(run.route, run.run_id),
-        "unresolved": [
-            _batch_document(batch, sink_says(operation, sink, run.run_id, batch))
-            for batch in unresolved_batches(records)
-        ],
-    }
-
-
-def _batch_document(batch: UnresolvedBatch, says: MarkerAnswer) -> dict[str, object]:
-    return {
-        "checkpoint_batch_id": batch.batch_id,
-        "phase": batch.phase.value,
-        "partitions": [record.partition_id for record in batch.records],
-        "rows": batch.rows,
-        "load_marker_says": says.value,
-    }
-
-
-def _record(operation: Operation, identity: LoadIdentity, document: dict[str, object]) -> None:
-    at = utc_text(operation.runtime.clock.utc_now())
-    path = f"runs/{operation.plan.process}/transfer_reconciliations/{identity.load_id}.json"
-    operation.runtime.evidence.publish(path, (json.dumps({**document, "at": at}, indent=2) + "\n").encode())
+def _prepare_process(call: Call, path: Path, options: TransferOptions, separate_hooks: str | None) -> FanOutProcess:
+    """`separate_hooks` None: who stages a range leaves the hooks to the process that planned it."""
+    manifest = call.read_manifest(path)
+    config = require_one_process(manifest, options.selector)
+    (prepared,) = call.prepare(manifest, [config], pack=options.pack, separate_hooks=separate_hooks)
+    require_fan_out(prepared.planned, separate_hooks or "receipts")
+    require_shared_sink(prepared)
+    return FanOutProcess(prepared=prepared, invocation=call.invocation, runtime=call.make_runtime())

@@ -15,10 +15,10 @@ from dpone_core.model.load_config import LoadConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionResolver:
-    """Relative embedded paths stand where they are written: beside the manifest, in connections.yaml below the
-    project root, in the environment below the working directory."""
+    """Resolves references of one manifest. A relative path of an embedded database is below the place that names it:
+    the manifest's directory, the project root for connections.yaml, the working directory for a variable."""
 
-    environment: Mapping[str, str] = field(repr=False)
+    env: Mapping[str, str] = field(repr=False)
     project_root: Path
     manifest_directory: Path
     redactor: Redactor
@@ -27,28 +27,28 @@ class ConnectionResolver:
         """Raises ConnectionUnresolvedError (exit 2); whatever it returns, its secrets are known to the redactor."""
         connection = resolve_connection(
             ref,
-            environment=self.environment,
+            environment=self.env,
             project_root=self.project_root,
             manifest_connections=config.connections,
         )
         self.redactor.learn(secrets_in_uri(connection.uri))
         bases = {MANIFEST_ORIGIN: self.manifest_directory, PROJECT_FILE: self.project_root}
         base = bases.get(connection.origin)
-        return connection if base is None else anchored(connection, base)
+        return connection if base is None else make_absolute(connection, base)
 
     def source_of(self, config: LoadConfig) -> Connection:
         """A files source without connection reads relative to the manifest."""
         if config.source.connection_ref is not None:
             return self.resolve(config.source.connection_ref, config)
         beside = Connection(ref="files", uri="file:///.", origin=MANIFEST_ORIGIN)
-        return anchored(beside, self.manifest_directory)
+        return make_absolute(beside, self.manifest_directory)
 
     def sink_of(self, config: LoadConfig) -> Connection:
         return self.resolve(config.sink.connection_ref or "", config)
 
 
-def anchored(connection: Connection, base: Path) -> Connection:
-    """An embedded URI with an absolute path; any other connection as it is."""
+def make_absolute(connection: Connection, base: Path) -> Connection:
+    """Returns the connection with an absolute path where it is embedded, any other as it is."""
     path = connection.uri.partition("://")[2].removeprefix("/")
     if not is_embedded(connection) or not path or path.startswith("/"):
         return connection

@@ -2,12 +2,11 @@
 
 Entry points of group `dpone.hook_providers` are read only when a manifest asks for a type that is not built in; the
 name of an entry point is the hook type, its value a class or function that makes a HookProvider without arguments.
-The `sql` provider is `loading.hooks.SqlHookProvider`. Source: S1 "Extension points", design section 6.
+The `sql` provider is `loading.hooks.SqlHookProvider`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -25,12 +24,12 @@ from dpone_core.planning.route import FieldPath, RouteRefusedError
 from dpone_core.ports.hooks import HookActionError, HookActions, HookContext, HookProvider, HookResult
 from dpone_core.ports.runtime import EvidenceFiles
 from dpone_core.wiring.connections import ConnectionResolver
+from dpone_core.wiring.notification import render_notification
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP: Final = "dpone.hook_providers"
-NOTIFICATION_SCHEMA: Final = "dpone.hook_notification.v1"
 _BUILT_IN: Final = frozenset(HookType)
 _MARKER_TRAITS = NOTIFIERS[0]
 
@@ -65,20 +64,6 @@ class GuardedProvider:
         return result
 
 
-def notification(hook: HookDefinition, context: HookContext) -> bytes:
-    """What markers and webhooks tell: names, ids and counters; `outcome` is null before the commit and by hand."""
-    document = {
-        "schema": NOTIFICATION_SCHEMA,
-        "process": context.process,
-        "run_id": context.run_id,
-        "load_id": context.load_id,
-        "phase": hook.phase.value,
-        "hook_id": hook.id,
-        "outcome": None if context.outcome is None else context.outcome.as_json(),
-    }
-    return (json.dumps(document, ensure_ascii=True, indent=2) + "\n").encode("ascii")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerHookProvider:
     """Writes `runs/<process>/<run>/markers/<phase>_<id>.json` below the evidence directory, durably."""
@@ -88,14 +73,14 @@ class MarkerHookProvider:
 
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
         """Raises ETLExecutionError of the evidence files. Repeating it replaces the file."""
-        content = notification(hook, context)
+        content = render_notification(hook, context)
         name = f"{hook.phase.value}_{hook.id}.json"
         self.files.publish(f"runs/{context.process}/{safe_run_id(context.run_id)}/markers/{name}", content)
         return HookResult(values={"size_bytes": len(content)})
 
 
-def third_party_providers(config: LoadConfig) -> dict[str, HookProvider]:
-    """Providers by type for the types that are not built in; empty without reading any entry point if there are none.
+def find_third_party_providers(config: LoadConfig) -> dict[str, HookProvider]:
+    """Returns the providers of hook types that are not built in; reads no entry point where there are none.
 
     Raises HookTypeRefusedError at the hook's field, or HookProviderInvalidError.
     """
@@ -104,16 +89,16 @@ def third_party_providers(config: LoadConfig) -> dict[str, HookProvider]:
         if hook.kind is not HookKind.CUSTOM or hook.sql is not None:
             raise HookTypeRefusedError("a provider's hook is of kind custom, without SQL", path=(*path, "kind"))
         if hook.type not in providers:
-            providers[hook.type] = _provider(hook.type, path)
+            providers[hook.type] = _find_provider(hook.type, path)
         for finding in hook_findings(hook.options, hook.connection_ref, providers[hook.type].traits, path):
             raise HookTypeRefusedError(finding.message, path=finding.path, code=finding.code, fix=finding.fix)
     return providers
 
 
-def hook_actions(
+def make_hook_actions(
     config: LoadConfig, foreign: Mapping[str, HookProvider], files: EvidenceFiles, connections: Mapping[str, Connection]
 ) -> HookActions:
-    """Everything the hooks of a process need besides statements; `connections` by reference."""
+    """Collects what the hooks of a process need besides statements; `connections` are by reference."""
     providers: dict[str, HookProvider] = {HookType.MARKER.value: MarkerHookProvider(files=files), **foreign}
     if any(hook.type == HookType.WEBHOOK for hook in config.hooks):
         from dpone_core.wiring.webhook import WebhookHookProvider
@@ -122,7 +107,7 @@ def hook_actions(
     return HookActions(providers=providers, connections=connections)
 
 
-def hook_connections(
+def resolve_hook_connections(
     hooks: tuple[HookDefinition, ...], resolver: ConnectionResolver, config: LoadConfig
 ) -> dict[str, Connection]:
     """Resolves what the hooks name, before anything runs. The redactor learns a webhook's whole URL.
@@ -150,7 +135,7 @@ def _foreign_hooks(config: LoadConfig) -> list[tuple[HookDefinition, FieldPath]]
     ]
 
 
-def _provider(name: str, path: FieldPath) -> HookProvider:
+def _find_provider(name: str, path: FieldPath) -> HookProvider:
     from importlib.metadata import entry_points
 
     registered = entry_points(group=ENTRY_POINT_GROUP)
@@ -168,10 +153,10 @@ def _provider(name: str, path: FieldPath) -> HookProvider:
             f"several installed packages provide hook type '{name}'", fix="uninstall all but one"
         )
     (entry,) = found.values()
-    return _loaded(entry, path)
+    return _load_provider(entry, path)
 
 
-def _loaded(entry: EntryPoint, path: FieldPath) -> HookProvider:
+def _load_provider(entry: EntryPoint, path: FieldPath) -> HookProvider:
     try:
         provider = entry.load()()
         traits = provider.traits

@@ -20,6 +20,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.native_transfer.checkpoint_file import CheckpointFiles
 from dpone_core.native_transfer.checkpoint_table import CheckpointTables
 from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.ports.runtime import Clock
 from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
@@ -61,7 +62,7 @@ class SessionOpener:
                 if control
                 else None,
                 open_reader=reader_opener(self.config.source.type, self.source, source),
-                checkpoints=checkpoint_store(self.config, sink, self.checkpoint_root),
+                checkpoints=make_checkpoint_store(self.config, sink, self.checkpoint_root, SystemClock()),
                 open_lease=None if is_embedded(self.sink) or control is None else partial(self._open_lease, lock),
             )
 
@@ -81,11 +82,14 @@ class SessionOpener:
         return str(TableName(schema=table.schema or default, name=table.name))
 
 
-def checkpoint_store(config: LoadConfig, sink: SinkPorts, root: Path) -> CheckpointStore | None:
-    """Where a native transfer finds what is done; a process that is not split looks whether one stands half done."""
+def make_checkpoint_store(config: LoadConfig, sink: SinkPorts, root: Path, clock: Clock) -> CheckpointStore | None:
+    """Returns where a native transfer keeps what is done; None for a sink without control tables.
+
+    A process that is not split looks there for a transfer that was left half done.
+    """
     partitioning = config.source.partitioning
     if partitioning is not None and partitioning.checkpoints is CheckpointsType.FILE:
         return CheckpointFiles(root=root / "native_transfer" / "checkpoints")
     if sink.control is None:
         return None
-    return CheckpointTables(control=sink.control, schema=config.sink.governance.state_schema, clock=SystemClock())
+    return CheckpointTables(control=sink.control, schema=config.sink.governance.state_schema, clock=clock)

@@ -19,7 +19,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition, HookTraits
 from dpone_core.ports.hooks import HookActionError, HookContext, HookResult
-from dpone_core.wiring.hook_providers import notification
+from dpone_core.wiring.notification import render_notification
 
 DEFAULT_TIMEOUT_SECONDS: Final = 10
 _MAX_ANSWER_BYTES: Final = 64 << 10
@@ -40,7 +40,7 @@ class WebhookHookProvider:
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
         """Raises HookActionError `webhook_refused` for an answer outside 200-299, `webhook_unreachable` for none."""
         timeout_seconds = int(hook.options.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))
-        request = _post(context.connection(), notification(hook, context))
+        request = _post(context.connection(), render_notification(hook, context))
         opener = urllib.request.build_opener(_NoRedirects())
         try:
             with opener.open(request, timeout=timeout_seconds) as answer:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dpone_core.use_cases.bundles import PackReference, pack_manifest
+from dpone_core.use_cases.run_spec import compile_manifest
 
 from dpone_core.api import RunOptions, execute_run
 from dpone_core.contracts.run_spec import RunSpec
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.use_cases.bundles import PackReference, pack_manifest
-from dpone_core.use_cases.run_spec import compile_manifest
 from tests.spec.builders import Project, flow, hook, hooks
 from tests.spec.gitops.test_bundles import PLATFORM
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from dpone_core.manifest.check_formats import RENDERERS, as_github, as_json, as_sarif, as_text
 
 from dpone_core.manifest.check import check_manifest
-from dpone_core.manifest.check_formats import RENDERERS, as_github, as_json, as_sarif, as_text
 from tests.spec.manifest.manifests import FLOW, flow, written
 
 BROKEN = FLOW.replace("  connection_ref: shop", "  conection_ref: shop").replace("full_refresh", "full")

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from dpone_core.use_cases.planned import plan_process
+from dpone_core.use_cases.preparation import PreparedProcess, prepare_process
+
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
@@ -26,8 +29,6 @@ from dpone_core.ports.sink import StagedHandle, StageRequest
 from dpone_core.ports.source import BatchStream, ExtractRequest
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.use_cases.fan_out import FanOutProcess, TransferExecution
-from dpone_core.use_cases.planned import plan_process
-from dpone_core.use_cases.preparation import PreparedProcess, prepare_process
 from dpone_core.use_cases.run import fresh_identity, session_opener
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dpone_core.use_cases.operations import Operation, clean_up
 
 from dpone_core.api import OperatorOptions, operation_of
 from dpone_core.native_transfer.reconcile import Finding
-from dpone_core.use_cases.operations import Operation, clean_up
 from dpone_core.use_cases.transfer import reconcile_transfer
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from dpone_core.manifest.check import CheckReport
 from dpone_core.model.problem import Problem
+from dpone_core.use_cases.check import CheckReport
 
 
 def as_text(reports: Sequence[CheckReport]) -> str:

@@ -1,6 +1,6 @@
-"""From a resolved process to something that may run: plan, policy snapshot, connections, hook receipts.
+"""From a planned process to one that may run: connections, drivers, interval tokens, receipts of separate hooks.
 
-Whatever can be refused is refused here, before anything executes (exit 2), for every process of the run.
+Whatever can be refused without a connection is refused here, before anything executes (exit 2).
 """
 
 from __future__ import annotations
@@ -19,21 +19,28 @@ from dpone_core.loading.hooks import hook_step_id, separate_hooks
 from dpone_core.loading.typed_rows import hash_modes
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.use_cases.planned import PlannedProcess
+from dpone_core.ports.runtime import Clock
+from dpone_core.use_cases.plan import PlannedProcess
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_one_engine, require_uri
-from dpone_core.wiring.hook_providers import hook_connections
+from dpone_core.wiring.hook_providers import resolve_hook_connections
+from dpone_core.wiring.sessions import SessionOpener
 
+DEFAULT_LOCK_TIMEOUT_SECONDS: Final = 60.0
 STEP_RECEIPTS_ENV: Final = "DPONE_STEP_RECEIPTS"
 _MAX_RECEIPTS_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedProcess:
-    """Ready to run. `transfer_plan`: what other processes staged under this plan is published, nothing is read."""
+    """A process that nothing but its databases can refuse any more.
+
+    `transfer_plan`: what other processes staged under this plan is published and nothing is read; None = no such plan.
+    """
 
     planned: PlannedProcess
     source: Connection
@@ -43,6 +50,17 @@ class PreparedProcess:
     evidence_root: Path = Path(".dpone")
     transfer_plan: str | None = None
 
+    def session_opener(self) -> SessionOpener:
+        """Returns what opens the sessions of one attempt over the prepared connections."""
+        return SessionOpener(
+            config=self.planned.config,
+            plan=self.planned.plan,
+            source=self.source,
+            sink=self.sink,
+            lock_timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS,
+            checkpoint_root=self.evidence_root,
+        )
+
 
 def prepare_process(
     planned: PlannedProcess,
@@ -51,7 +69,7 @@ def prepare_process(
     invocation: RunInvocation,
     evidence_root: Path = Path(".dpone"),
 ) -> PreparedProcess:
-    """Resolves connections, checks drivers and interval tokens; opens nothing."""
+    """Resolves connections, checks drivers and interval tokens; opens nothing. Raises ETLConfigurationError."""
     config = planned.config
     source, sink = resolver.source_of(config), resolver.sink_of(config)
     for connector, connection in ((config.source.type, source), (config.sink.type, sink)):
@@ -66,19 +84,19 @@ def prepare_process(
         source=source,
         sink=sink,
         hook_receipts=hook_receipts,
-        hook_connections=hook_connections(_inline(config, hook_receipts), resolver, config),
+        hook_connections=resolve_hook_connections(_inline_hooks(config, hook_receipts), resolver, config),
         evidence_root=evidence_root,
     )
 
 
-def _inline(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:
+def _inline_hooks(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:
     """Hooks that this process runs: those with a task of their own use connections it does not have."""
     separate = () if hook_receipts is None else separate_hooks(config.hooks)
     return tuple(hook for hook in config.hooks if hook not in separate)
 
 
 def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:
-    """Raises for a token whose value this invocation does not have."""
+    """Raises InvocationInvalidError for a token of the SQL whose value this run does not have."""
     texts = (*(hook.sql for hook in config.hooks), config.source.query)
     missing = sorted({token for text in texts if text is not None for token in text.tokens} - set(values))
     if missing:
@@ -89,15 +107,15 @@ def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:
         )
 
 
-def verified_hook_receipts(
-    planned: PlannedProcess, invocation: RunInvocation, pack_fingerprint: str | None, environment: Mapping[str, str]
+def verify_hook_receipts(
+    planned: PlannedProcess, invocation: RunInvocation, pack_fingerprint: str | None, env: Mapping[str, str]
 ) -> dict[str, StepReceipt]:
-    """Receipts of the separate pre-hooks by hook id; raises for a missing, foreign, stale or failed one.
+    """Returns the receipts of the pre-hooks that have a task of their own, by hook id.
 
-    They are never replaced by running the hook inline (design "Hooks").
+    Raises ETLConfigurationError for a missing, foreign, stale or failed one: the hook is never run inline instead.
     """
     hooks = separate_hooks(planned.plan.pre_hooks)
-    documents = _receipt_documents(environment)
+    documents = _receipt_documents(env)
     found: dict[str, StepReceipt] = {}
     for hook in hooks:
         step_id = hook_step_id(hook.id, hook.phase)
@@ -126,8 +144,8 @@ def verified_hook_receipts(
     return found
 
 
-def _receipt_documents(environment: Mapping[str, str]) -> Mapping[str, object]:
-    text = environment.get(STEP_RECEIPTS_ENV, "")
+def _receipt_documents(env: Mapping[str, str]) -> Mapping[str, object]:
+    text = env.get(STEP_RECEIPTS_ENV, "")
     if not text:
         return {}
     try:
@@ -139,3 +157,11 @@ def _receipt_documents(environment: Mapping[str, str]) -> Mapping[str, object]:
             f"{STEP_RECEIPTS_ENV} is not a JSON object of step receipts", code="DPONE_RECEIPT_INVALID"
         )
     return document
+
+
+def make_load_identity(invocation: RunInvocation, clock: Clock, attempt: int) -> LoadIdentity:
+    """Draws a new load id for one attempt of the run."""
+    milliseconds = int(clock.utc_now().timestamp() * 1000)
+    return LoadIdentity(
+        run_id=invocation.run_id, load_id=load_id_from(milliseconds, clock.entropy(10)), attempt=attempt
+    )

@@ -1,6 +1,6 @@
-"""Run-specs of manifests, and the DAG files that are bound to them: what only a compile loads.
+"""`gitops pack`, `run-spec` and `dag-factory`: packs and run-specs of manifests, and DAG files bound to run-specs.
 
-What a run asks of its bundle is in `use_cases.bundles`.
+What a step asks of its bundle is in `use_cases.verify`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,35 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from dpone_core.contracts.pack import Pack
 from dpone_core.contracts.run_spec import RunSpec
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX
-from dpone_core.gitops.pack import load_pack_file, require_pack
+from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX, DagFileRequest, Scalar, render_dag_file
+from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
 from dpone_core.gitops.platform import read_platform
 from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
 from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
 from dpone_core.manifest.processes import authored_manifest
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.resources import DocumentTooLargeError, read_file_bounded
-from dpone_core.use_cases.planned import plan_process
-from dpone_core.use_cases.project import environment_snapshot, project_root
+from dpone_core.use_cases.plan import plan_process
+from dpone_core.use_cases.project import find_project_root, snapshot_env
+
+__all__ = [
+    "DagFileRequest",
+    "Scalar",
+    "compile_manifest",
+    "find_run_specs",
+    "pack_manifest",
+    "render_dag_file",
+]
 
 MAX_PLATFORM_BYTES: Final = 1 << 20
+
+
+def pack_manifest(path: Path, *, env: Mapping[str, str] | None = None, project_dir: str | Path | None = None) -> Pack:
+    """Returns the pack of a valid manifest as it lies on disk. Raises ManifestInvalidError."""
+    return pack_of(load_manifest(path, project_root=find_project_root(project_dir, snapshot_env(env))))
 
 
 def compile_manifest(
@@ -32,11 +47,11 @@ def compile_manifest(
     pack_file: Path,
     platform_file: Path,
     selector: str | None = None,
-    environment: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
     project_dir: str | Path | None = None,
 ) -> RunSpec:
-    """The run-spec of one process. Raises ETLConfigurationError when the pack is stale or a secret is unmapped."""
-    manifest = load_manifest(path, project_root=project_root(project_dir, environment_snapshot(environment)))
+    """Compiles the run-spec of one process. Raises ETLConfigurationError for a stale pack or an unmapped secret."""
+    manifest = load_manifest(path, project_root=find_project_root(project_dir, snapshot_env(env)))
     configs = manifest.select(selector)
     if len(configs) > 1:
         raise ETLConfigurationError(
@@ -45,15 +60,15 @@ def compile_manifest(
     pack = load_pack_file(pack_file)
     require_pack(pack, pack.pack_fingerprint, manifest)
     planned = plan_process(configs[0])
-    platform = read_platform(_bounded(platform_file), display_name(platform_file))
-    platform.require_known(_names_among(platform.overridden(), manifest))
+    platform = read_platform(_read_platform_file(platform_file), display_name(platform_file))
+    platform.require_known(_find_process_names(platform.overridden(), manifest))
     spec = compile_run_spec(
         CompileRequest(
             config=planned.config,
             plan=planned.plan,
             policy_snapshot_id=planned.snapshot.policy_snapshot_id,
             pack=pack,
-            pack_path=_inside(pack_file, manifest.project_root),
+            pack_path=_path_inside(pack_file, manifest.project_root),
             platform=platform.of(planned.config.process),
             sole_process=len(manifest.processes) == 1,
         )
@@ -63,8 +78,8 @@ def compile_manifest(
     return spec
 
 
-def _names_among(wanted: tuple[str, ...], manifest: Manifest) -> tuple[str, ...]:
-    """Process names of the manifest and, where those do not hold every wanted one, of the project's other manifests.
+def _find_process_names(wanted: tuple[str, ...], manifest: Manifest) -> tuple[str, ...]:
+    """Returns the process names of the manifest and, where wanted ones are missing, of the project's other manifests.
 
     A file is parsed only if it may hold a name that is still missing; one that is no valid manifest holds none.
     """
@@ -86,8 +101,8 @@ def _names_among(wanted: tuple[str, ...], manifest: Manifest) -> tuple[str, ...]
     return tuple(sorted(found))
 
 
-def bound_run_specs(run_specs: Path, output: Path) -> tuple[str, tuple[str, ...]]:
-    """The directory of the run-specs as seen from the DAG file, and their names in name order.
+def find_run_specs(run_specs: Path, output: Path) -> tuple[str, tuple[str, ...]]:
+    """Returns the directory of the run-specs as seen from the DAG file, and their names in order.
 
     Raises ETLConfigurationError when the directory holds none.
     """
@@ -101,8 +116,8 @@ def bound_run_specs(run_specs: Path, output: Path) -> tuple[str, tuple[str, ...]
     return Path(os.path.relpath(run_specs.resolve(), output.resolve().parent)).as_posix(), tuple(names)
 
 
-def _inside(path: Path, root: Path) -> str:
-    """POSIX path below the bundle root. Raises ETLConfigurationError for a file outside it."""
+def _path_inside(path: Path, root: Path) -> str:
+    """Returns the POSIX path below the bundle root. Raises ETLConfigurationError for a file outside it."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:
@@ -111,7 +126,7 @@ def _inside(path: Path, root: Path) -> str:
         ) from None
 
 
-def _bounded(path: Path) -> bytes:
+def _read_platform_file(path: Path) -> bytes:
     try:
         return read_file_bounded(path, MAX_PLATFORM_BYTES)
     except OSError:

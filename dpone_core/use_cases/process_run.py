@@ -1,0 +1,199 @@
+"""One run of one prepared process: its attempts, the evidence of each, and the report of the last one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dpone_core.evidence.markdown import run_markdown
+from dpone_core.evidence.outcome import EarlierAttempt, RunFacts, RunReport, failure_facts
+from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
+from dpone_core.evidence.redaction import Redactor
+from dpone_core.invocation import RunInvocation
+from dpone_core.loading.attempt import AttemptResult, OpenSessions, run_attempt
+from dpone_core.loading.context import LoadRequest
+from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
+from dpone_core.planning.presentation import plan_json
+from dpone_core.ports.runtime import Runtime
+from dpone_core.use_cases.prepare import PreparedProcess, make_load_identity
+from dpone_core.version import __version__
+from dpone_core.wiring.hook_providers import make_hook_actions
+
+EVIDENCE_KIND: Final = "dpone.run_evidence.v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Automatic attempts beyond the first happen only where the classification allows them."""
+
+    retry_attempts: int = 0
+    backoff_seconds: float = 0.0
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """`evidence` is None when none could be published; `error` is the exception a Python caller gets."""
+
+    report: RunReport
+    prepared: PreparedProcess
+    evidence: PublishedEvidence | None
+    error: BaseException | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRun:
+    """One prepared process with all that its run needs."""
+
+    prepared: PreparedProcess
+    invocation: RunInvocation
+    runtime: Runtime
+    retry: RetryPolicy
+    redactor: Redactor
+    selector: str | None
+
+    def run(self, open_sessions: OpenSessions | None = None) -> RunOutcome:
+        """Opens sessions once per attempt; None = over the prepared connections.
+
+        Never raises for what a load can cause: the report says what happened.
+        """
+        last = _run_attempts(self, open_sessions or self.prepared.session_opener())
+        report = self.report(last)
+        if last.evidence is not None:
+            return RunOutcome(report=report, prepared=self.prepared, evidence=last.evidence, error=last.result.error)
+        return _publish_last(report, last.result.error, self)
+
+    def report(self, attempt: Attempt) -> RunReport:
+        config, retry = self.prepared.planned.config, self.retry
+        facts = RunFacts(
+            manifest=config.manifest,
+            process=config.process,
+            selector=self.selector,
+            run_id=self.invocation.run_id,
+            max_attempts=retry.retry_attempts + 1,
+            retry_backoff_seconds=retry.backoff_seconds,
+        )
+        return RunReport(
+            facts=facts, outcome=attempt.result.outcome, attempts=attempt.number, earlier=tuple(attempt.earlier)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt and those before it. `evidence` is None until its own is published."""
+
+    result: AttemptResult
+    number: int
+    earlier: tuple[EarlierAttempt, ...]
+    evidence: PublishedEvidence | None = None
+
+
+def _run_attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
+    """Attempts until one is the last. The evidence of every other is published before its backoff begins, so that no
+    attempt is lost to the next; one whose evidence cannot be published is the last."""
+    request, retry = _make_request(run), run.retry
+    earlier: tuple[EarlierAttempt, ...] = ()
+    number = 1
+    while True:
+        identity = make_load_identity(run.invocation, run.runtime.clock, number)
+        result = run_attempt(request, run.runtime, identity, open_sessions)
+        attempt = Attempt(result=result, number=number, earlier=earlier)
+        if not _is_repeatable(result) or number > retry.retry_attempts:
+            return attempt
+        try:
+            with run.runtime.cancellation.shielded():
+                evidence = _publish(run.report(attempt), run)
+        except Exception:  # noqa: BLE001 - published, or failed, once more as the evidence of the last attempt
+            return attempt
+        earlier = (*earlier, _as_earlier(attempt, evidence))
+        try:
+            run.runtime.progress.phase("backoff")
+            retry.sleep(retry.backoff_seconds)
+        except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
+            outcome = replace(result.outcome, failure=failure_facts(interruption))
+            interrupted = AttemptResult(outcome=outcome, error=interruption)
+            return Attempt(result=interrupted, number=number, earlier=earlier, evidence=evidence)
+        number += 1
+
+
+def _make_request(run: ProcessRun) -> LoadRequest:
+    prepared, runtime = run.prepared, run.runtime
+    planned = prepared.planned
+    return LoadRequest(
+        config=planned.config,
+        plan=planned.plan,
+        snapshot=planned.snapshot,
+        token_values=run.invocation.token_values,
+        hook_receipts=prepared.hook_receipts,
+        hook_actions=make_hook_actions(
+            planned.config, planned.hook_providers, runtime.evidence, prepared.hook_connections
+        ),
+        transfer_plan=prepared.transfer_plan,
+    )
+
+
+def _is_repeatable(result: AttemptResult) -> bool:
+    """Failed, not interrupted, and the classification allows it."""
+    retry = result.outcome.retry
+    return isinstance(result.error, Exception) and retry is not None and retry.allows_automatic_retry
+
+
+def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt:
+    return EarlierAttempt(
+        number=attempt.number,
+        outcome=attempt.result.outcome,
+        evidence_path=evidence.path,
+        evidence_sha256=evidence.sha256,
+    )
+
+
+def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
+    """run.json is written last; a run whose evidence cannot be published, for whatever reason, is not successful."""
+    prepared, cancellation = run.prepared, run.runtime.cancellation
+    try:
+        with cancellation.shielded():
+            evidence = _publish(report, run)
+    except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
+        if error is not None:
+            return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
+        failed = _without_evidence(report, publication)
+        with suppress(Exception), cancellation.shielded():
+            _publish(failed, run)  # run.json may stand there and say passed
+        return RunOutcome(report=failed, prepared=prepared, evidence=None, error=publication)
+    return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)
+
+
+def _publish(report: RunReport, run: ProcessRun) -> PublishedEvidence:
+    assert report.outcome is not None  # run_attempt always states one
+    planned, redactor = run.prepared.planned, run.redactor
+    document = redactor.value(
+        {
+            "kind": EVIDENCE_KIND,
+            "dpone_version": __version__,
+            "load_id": report.outcome.identity.load_id,
+            "policy_snapshot_id": planned.snapshot.policy_snapshot_id,
+            "invocation": run.invocation.as_identity(),
+            "plan": plan_json(planned.plan, planned.snapshot),
+            "report": report.as_json(),
+        }
+    )
+    markdown = redactor.text(run_markdown(report, planned.plan))
+    process, identity = planned.plan.process, report.outcome.identity
+    return publish_evidence(run.runtime.evidence, process, identity, document, markdown, redactor)
+
+
+def _without_evidence(report: RunReport, publication: Exception) -> RunReport:
+    """A committed load whose run.json is missing: post_commit, the target keeps the load, nothing is rolled back."""
+    assert report.outcome is not None
+    outcome = replace(
+        report.outcome,
+        failure=failure_facts(publication),
+        boundary=Boundary.POST_COMMIT,
+        retry=RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
+        if report.outcome.target_state is TargetState.MUTATION_RETURNED_SUCCESS
+        else RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
+    )
+    return replace(report, outcome=outcome)
