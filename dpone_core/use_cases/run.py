@@ -79,7 +79,7 @@ def execute_run(
 
 
 def prepare_run(call: Call, manifest: Manifest, options: RunOptions) -> PreparedRun:
-    """Refuses whatever can be build_refusal_report, for all processes, before the first one runs. Raises ETLConfigurationError."""
+    """Refuses whatever can be refused, for all processes, before the first one runs. Raises ETLConfigurationError."""
     configs = manifest.select(options.selector)
     if options.partitions != "inline":
         require_one_process(manifest, options.selector)

@@ -15,12 +15,13 @@ from threading import Event, Thread
 import pyarrow as pa
 import pytest
 
+from dpone_core.cli.signals import SignalCancellation
 from dpone_core.connectors.duckdb.database import Database
 from dpone_core.errors import ConnectorError, RunTerminated
 from dpone_core.loading.pump import Pump
 from dpone_core.testing.builders import ORDERS, orders, stage_request
 from dpone_core.testing.sink_conformance import fresh_table
-from dpone_core.wiring.runtime import SignalCancellation, SilentProgress
+from dpone_core.wiring.runtime import SilentProgress
 from tests.connectors.sessions import database_of, duckdb_sink
 
 

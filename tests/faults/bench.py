@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,18 @@ import duckdb
 import pyarrow.parquet as pq
 import sqlglot  # noqa: F401
 
-from dpone_core.api import RunExecution, RunOptions, prepare_run
-from dpone_core.cli.run import learn
-from dpone_core.cli.step import StepFacts, write_receipt
+from dpone_core.cli.signals import SignalCancellation
+from dpone_core.cli.step import write_receipt
 from dpone_core.evidence.outcome import failure_facts
-from dpone_core.evidence.redaction import Redactor
-from dpone_core.invocation import RunArguments, resolve_invocation
+from dpone_core.invocation import RunArguments
 from dpone_core.manifest.resolve import load_manifest
-from dpone_core.ports.runtime import Clock, Runtime
+from dpone_core.model.vocabulary import StepKind
+from dpone_core.ports.runtime import Clock
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.use_cases.run import ProcessRun, RetryPolicy, session_opener
-from dpone_core.wiring.runtime import SignalCancellation, SilentProgress, SystemClock
+from dpone_core.use_cases.call import Call, RunProcessPorts
+from dpone_core.use_cases.run import RunExecution, RunOptions, prepare_run
+from dpone_core.use_cases.step_receipt import StepExit
+from dpone_core.wiring.runtime import SystemClock
 from tests.faults.injection import Fault, FaultKind, Moments, When, watched_files, watched_sessions
 
 SINK_URI = {"duckdb": "duckdb:///{}/dwh.duckdb", "clickhouse": "chdb:///{}/house", "files": "file:///{}/lake"}
@@ -59,39 +60,36 @@ def run(
     `is_server`: leases count as for an engine that several processes may use at once.
     """
     variables, clock = connections(root, sink), clock or SystemClock()
-    redactor, cancellation, facts = Redactor(), SignalCancellation(), StepFacts()
-    started_at, error = clock.utc_now(), None
+    cancellation = SignalCancellation()
+    started_at, error, execution = clock.utc_now(), None, None
     try:
         with cancellation.installed():
-            invocation = resolve_invocation(RunArguments(run_id=run_id), variables, "unused")
+            options = RunOptions(arguments=RunArguments(run_id=run_id))
+            call = Call.of(options.arguments, variables, root, RunProcessPorts(cancellation=cancellation))
             manifest = load_manifest(root / "m.yaml", project_root=root)
-            (prepared,) = prepare_run(manifest, RunOptions(), invocation, variables, redactor)
-            files = LocalEvidenceFiles(root=root / "evidence")
-            process = ProcessRun(
-                prepared=prepared,
-                invocation=invocation,
-                runtime=Runtime(
-                    clock=clock,
-                    progress=SilentProgress(),
-                    cancellation=cancellation,
-                    evidence=watched_files(files, moments),
-                ),
-                retry=RetryPolicy(),
-                redactor=redactor,
-                selector=None,
-            )
-            outcome = process.over(watched_sessions(session_opener(prepared), moments, is_server=is_server))
-            learn(
-                facts,
-                RunExecution(report=outcome.report, outcomes=(outcome,), invocation=invocation, refusal=None),
-                None,
+            (process,) = prepare_run(call, manifest, options).process_runs()
+            files = watched_files(LocalEvidenceFiles(root=root / "evidence"), moments)
+            process = replace(process, runtime=replace(process.runtime, clock=clock, evidence=files))
+            opener = process.prepared.session_opener()
+            outcome = process.run(watched_sessions(opener, moments, is_server=is_server))
+            execution = RunExecution(
+                report=outcome.report, outcomes=(outcome,), invocation=call.invocation, refusal=None
             )
             (root / f"{run_id}.stdout").write_text(json.dumps(outcome.report.as_json()), encoding="utf-8")
             exit_code = outcome.report.exit_code
     except BaseException as caught:
         error = caught
         exit_code = failure_facts(caught).exit_code
-    write_receipt(str(root / f"{run_id}.receipt"), facts, exit_code, error, (started_at, clock.utc_now()))
+    end = StepExit(
+        kind=StepKind.LOAD,
+        pack_fingerprint=None,
+        env=os.environ,
+        exit_code=exit_code,
+        error=error,
+        started_at=started_at,
+        finished_at=clock.utc_now(),
+    )
+    write_receipt(str(root / f"{run_id}.receipt"), execution, end)
     (root / f"{run_id}.calls").write_text("\n".join(moments.lines), encoding="utf-8")
     return exit_code
 

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from dpone_core.use_cases.planned import plan_process
 
 from dpone_core.invocation import RunArguments, resolve_invocation
 from dpone_core.loading.attempt import run_attempt
@@ -22,6 +21,7 @@ from dpone_core.model.vocabulary import RetryClassification, TargetState
 from dpone_core.ports.runtime import Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.testing.builders import load_identity
+from dpone_core.use_cases.plan import plan_process
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from dpone_core.wiring.sessions import SessionOpener
 from tests.spec.builders import Project, append_flow, flow

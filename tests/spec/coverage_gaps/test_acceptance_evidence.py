@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dpone_core.use_cases.planned import plan_process
 
 from dpone_core.acceptance.policy import AcceptanceMetricConfigurationError
 from dpone_core.errors import ConnectorError, ETLConfigurationError
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.ports.metrics import MetricRequest
+from dpone_core.use_cases.plan import plan_process
 from tests.spec.builders import Project, append_flow, flow, outcome_of
 from tests.spec.lifecycle.harness import Attempt
 from tests.spec.manifest.manifests import BATCH, codes_and_paths

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpone_core.use_cases.project import shown_evidence
+from dpone_core.use_cases.project import display_evidence_path
 from tests.spec.builders import Project, flow
 
 
@@ -45,6 +45,9 @@ def test_a_relative_evidence_directory_is_printed_as_it_was_given(project: Proje
 
 
 def test_only_a_relative_directory_is_shown_in_clear() -> None:
-    assert shown_evidence({"DPONE_EVIDENCE_DIR": "/srv/x"}, "runs/a/run.json") == "$DPONE_EVIDENCE_DIR/runs/a/run.json"
-    assert shown_evidence({"DPONE_EVIDENCE_DIR": "x"}, "runs/a/run.json") == "x/runs/a/run.json"
-    assert shown_evidence({}, "runs/a/run.json") == ".dpone/runs/a/run.json"
+    assert (
+        display_evidence_path({"DPONE_EVIDENCE_DIR": "/srv/x"}, "runs/a/run.json")
+        == "$DPONE_EVIDENCE_DIR/runs/a/run.json"
+    )
+    assert display_evidence_path({"DPONE_EVIDENCE_DIR": "x"}, "runs/a/run.json") == "x/runs/a/run.json"
+    assert display_evidence_path({}, "runs/a/run.json") == ".dpone/runs/a/run.json"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,16 @@ import pytest
 from dpone_core import api
 from dpone_core.api import RunOptions
 from dpone_core.errors import DponeError, ETLExecutionError
-from dpone_core.evidence.redaction import Redactor
 from dpone_core.evidence.throughput import run_throughput, step_throughput
-from dpone_core.invocation import RunArguments, resolve_invocation
+from dpone_core.invocation import RunArguments
 from dpone_core.manifest.resolve import load_manifest
-from dpone_core.ports.runtime import Runtime
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.policy import QualityGatePolicy, quality_section
 from dpone_core.quality.runner import QualityGateRunner
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.use_cases.run import RetryPolicy, RunOutcome, run_process
-from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
+from dpone_core.use_cases.call import Call
+from dpone_core.use_cases.run import RetryPolicy, RunOutcome, prepare_run
 from tests.spec.builders import Project, append_flow, flow, outcome_of
 
 GATE = {"id": "source_target_rows", "type": "row_count_reconciliation"}
@@ -192,12 +190,11 @@ class RefusingFiles:
 
 def run_with(project: Project, files: RefusingFiles) -> RunOutcome:
     """One real run whose evidence goes to `files`."""
-    options = RunOptions(arguments=RunArguments(run_id="r1"))
-    invocation = resolve_invocation(options.arguments, project.environment, "unused")
+    options = RunOptions(arguments=RunArguments(run_id="r1"), retry=RetryPolicy(retry_attempts=2))
+    call = Call.of(options.arguments, project.environment, project.root, None)
     manifest = load_manifest(project.root / "m.yaml", project_root=project.root)
-    (prepared,) = api.prepare_run(manifest, options, invocation, project.environment, Redactor())
-    runtime = Runtime(clock=SystemClock(), progress=SilentProgress(), cancellation=NoCancellation(), evidence=files)
-    return run_process(prepared, invocation, runtime, RetryPolicy(retry_attempts=2), Redactor(), None)
+    (process,) = prepare_run(call, manifest, options).process_runs()
+    return replace(process, runtime=replace(process.runtime, evidence=files)).run()
 
 
 def test_run_json_is_written_last(project: Project) -> None:

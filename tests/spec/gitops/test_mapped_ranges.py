@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dpone_core.use_cases.bundles import PackReference, pack_manifest
-from dpone_core.use_cases.run_spec import compile_manifest
 
 from dpone_core.api import RunOptions, execute_run
 from dpone_core.contracts.run_spec import RunSpec
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.use_cases.gitops import compile_manifest, pack_manifest
+from dpone_core.use_cases.verify import PackReference
 from tests.spec.builders import Project, flow, hook, hooks
 from tests.spec.gitops.test_bundles import PLATFORM
 
@@ -25,7 +25,7 @@ def written(root: Path, platform: dict[str, object], **changes: object) -> Proje
     options: dict[str, Any] = {"partitioning": SPLIT}
     project.written(flow(**{"source__options": options, "sink__type": "clickhouse", **changes}))
     project.written({**PLATFORM, **platform}, "platform.yaml")
-    pack = pack_manifest(root / "m.yaml", project_dir=root, environment={})
+    pack = pack_manifest(root / "m.yaml", project_dir=root, env={})
     (root / "m.pack.json").write_text(pack.model_dump_json(by_alias=True), encoding="utf-8")
     return project
 
@@ -37,7 +37,7 @@ def compiled(root: Path, **changes: object) -> RunSpec:
         pack_file=root / "m.pack.json",
         platform_file=root / "platform.yaml",
         project_dir=root,
-        environment={},
+        env={},
     )
 
 

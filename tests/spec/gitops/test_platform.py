@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dpone_core.use_cases.bundles import pack_manifest
-from dpone_core.use_cases.run_spec import compile_manifest
 
 from dpone_core.contracts.pack import render_pack
 from dpone_core.contracts.run_spec import RunSpec, parse_run_spec, render_run_spec
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.use_cases.gitops import compile_manifest, pack_manifest
 from tests.spec.builders import Project, flow, hook, hooks
 
 IMAGE = "registry.example/dpone@sha256:" + "0" * 64

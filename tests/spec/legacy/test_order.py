@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dpone_core.use_cases.planned import SideUnavailableError
 
 from dpone_core.errors import ConnectorError, RunTerminated
 from dpone_core.evidence.audit import StepOutcome
@@ -29,6 +28,7 @@ from dpone_core.ports.sink import LegacyLoadResult
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import MemoryLegacy, legacy_ports
+from dpone_core.use_cases.plan import SideUnavailableError
 from tests.spec.builders import append_flow, hook, hooks
 from tests.spec.lifecycle.harness import ActingJournal, Attempt
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import yaml
-from dpone_core.use_cases.planned import PlannedProcess, plan_process
 
 from dpone_core.errors import ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail
@@ -29,6 +28,7 @@ from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
 from dpone_core.testing.builders import ORDERS, load_identity, orders
 from dpone_core.testing.fakes import FixedClock, Journal, MemoryControlTables, MemorySource, MemoryWarehouse
+from dpone_core.use_cases.plan import PlannedProcess, plan_process
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress
 
 TARGET = TableName(schema="raw", name="orders")

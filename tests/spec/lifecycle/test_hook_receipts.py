@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dpone_core.use_cases.planned import PlannedProcess, plan_process
-from dpone_core.use_cases.preparation import STEP_RECEIPTS_ENV, verified_hook_receipts
 
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLConfigurationError, ExitClass
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.vocabulary import StepKind
+from dpone_core.use_cases.plan import PlannedProcess, plan_process
+from dpone_core.use_cases.prepare import STEP_RECEIPTS_ENV, verify_hook_receipts
 from dpone_core.version import __version__
 from tests.spec.builders import Project, flow, hook, hooks
 from tests.spec.contracts.documents import SHA_A, SHA_B, SHA_D, failed, identity, seal, succeeded
@@ -76,7 +76,7 @@ def verified(
 ) -> dict[str, StepReceipt]:
     text = documents if isinstance(documents, str) else json.dumps(documents)
     environment = {} if documents is None else {STEP_RECEIPTS_ENV: text}
-    return verified_hook_receipts(planned, invocation, SHA_B, environment)
+    return verify_hook_receipts(planned, invocation, SHA_B, environment)
 
 
 def test_the_receipts_of_all_separate_hooks_are_taken_by_hook_id(

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dpone_core.manifest.check_formats import RENDERERS, as_github, as_json, as_sarif, as_text
 
+from dpone_core.cli.check_formats import RENDERERS, as_github, as_json, as_sarif, as_text
 from dpone_core.manifest.check import check_manifest
 from tests.spec.manifest.manifests import FLOW, flow, written
 
@@ -107,7 +107,7 @@ def test_an_authored_value_is_never_echoed(tmp_path: Path, form: str, canary_at:
 
 def modules_after_check(path: Path) -> set[str]:
     code = (
-        "import sys; from dpone_core.manifest.check import check_manifest; import dpone_core.manifest.check_formats;"
+        "import sys; from dpone_core.manifest.check import check_manifest; import dpone_core.cli.check_formats;"
         "assert check_manifest(sys.argv[1]).passed; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     )
     done = subprocess.run(

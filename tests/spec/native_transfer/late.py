@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from dpone_core.use_cases.planned import plan_process
-from dpone_core.use_cases.preparation import PreparedProcess, prepare_process
-
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
@@ -29,7 +26,8 @@ from dpone_core.ports.sink import StagedHandle, StageRequest
 from dpone_core.ports.source import BatchStream, ExtractRequest
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.use_cases.fan_out import FanOutProcess, TransferExecution
-from dpone_core.use_cases.run import fresh_identity, session_opener
+from dpone_core.use_cases.plan import plan_process
+from dpone_core.use_cases.prepare import PreparedProcess, make_load_identity, prepare_process
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from tests.spec.native_transfer.builders import transferred
@@ -68,7 +66,7 @@ def late_load(fan: Fan, plan: str, index: int, meanwhile: Meanwhile, stalls: Sta
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
-        with session_opener(prepared)(identity) as sessions:
+        with prepared.session_opener()(identity) as sessions:
             if stalls is Stalls.HAVING_READ:
                 assert sessions.sink.ranges is not None
                 ranges = _StalledRanges(sessions.sink.ranges, meanwhile)
@@ -124,7 +122,7 @@ def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
-        with session_opener(prepared)(identity) as sessions:
+        with prepared.session_opener()(identity) as sessions:
             assert sessions.source.ranges is not None
             source = replace(sessions.source, ranges=_StalledSource(sessions.source.ranges, meanwhile))
             yield replace(sessions, source=source)
@@ -136,7 +134,7 @@ def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
 def ledger_of(fan: Fan) -> Iterator[TransferLedger]:
     """What a process that has just read the checkpoints of the run works with."""
     prepared, invocation, runtime = _parts(fan)
-    with session_opener(prepared)(fresh_identity(invocation, runtime.clock, 1)) as sessions:
+    with prepared.session_opener()(make_load_identity(invocation, runtime.clock, 1)) as sessions:
         store, route = sessions.checkpoints, route_of(prepared.planned.plan)
         assert store is not None
         run = store.run(route, RUN)
@@ -170,7 +168,7 @@ def _parts(fan: Fan) -> tuple[PreparedProcess, RunInvocation, Runtime]:
     (config,) = manifest.processes
     invocation = resolve_invocation(RunArguments(run_id=RUN), variables, RUN)
     resolver = ConnectionResolver(
-        environment=variables, project_root=root, manifest_directory=manifest.directory, redactor=Redactor()
+        env=variables, project_root=root, manifest_directory=manifest.directory, redactor=Redactor()
     )
     evidence = Path(root / "evidence")
     return (

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dpone_core.use_cases.operations import Operation, clean_up
 
-from dpone_core.api import OperatorOptions, operation_of
 from dpone_core.native_transfer.reconcile import Finding
-from dpone_core.use_cases.transfer import reconcile_transfer
+from dpone_core.use_cases.cleanup import clean_up
+from dpone_core.use_cases.operation import Operation, OperatorOptions, prepare_operation
+from dpone_core.use_cases.reconcile import reconcile_transfer
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of
 from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan
@@ -42,8 +42,8 @@ def plan(fan: Fan) -> str:
 
 def operation(fan: Fan) -> Operation:
     project = fan.project
-    return operation_of(
-        project.root / "m.yaml", OperatorOptions(), environment=project.environment, project_dir=project.root
+    return prepare_operation(
+        project.root / "m.yaml", OperatorOptions(), env=project.environment, project_dir=project.root
     )
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dpone_core.use_cases.planned import plan_process
 
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.native_transfer.checkpoint_file import CheckpointFiles
 from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.report import report_path
 from dpone_core.planning.partitions import route_of
+from dpone_core.use_cases.plan import plan_process
 from tests.spec.builders import Finished, Project, append_flow, code_of, outcome_of
 from tests.spec.native_transfer.builders import transferred
 from tests.spec.native_transfer.test_transfers import ROWS, STAGING, append, broken, refresh, report, split

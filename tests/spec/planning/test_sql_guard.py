@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dpone_core.use_cases.planned import plan_process
 
 from dpone_core.declared.registry import DECLARED, descriptor_of
 from dpone_core.model.connector import ConnectorType
@@ -24,6 +23,7 @@ from dpone_core.model.vocabulary import HookConnector, HookKind, HookPhase, Stra
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.planning.sql_guard import SqlEffect, classify
 from dpone_core.planning.sql_lexing import go_lines
+from dpone_core.use_cases.plan import plan_process
 
 VERDICTS: dict[str, dict[str, list[str]]] = yaml.safe_load(
     (Path(__file__).parent / "guard_corpus.yaml").read_text("utf-8")

@@ -9,8 +9,8 @@ import random
 from typing import Any
 
 import pytest
-from dpone_core.use_cases.bundles import pack_manifest
 
+from dpone_core.use_cases.gitops import pack_manifest
 from tests.spec.builders import Project, flow, hook, hooks
 
 WHOLE = flow(
