@@ -29,16 +29,16 @@ class Console:
         print(self.redactor.text(text), end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
 
     def artifact(self, text: str) -> None:
-        """A document made elsewhere, byte for byte: it names secrets and holds none, and redaction would break it."""
+        """Prints a finished document byte for byte: it names secrets and holds none, and redaction would break it."""
         print(text, end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
 
     def document(self, document: object) -> None:
-        """Exactly one JSON object."""
+        """Prints exactly one JSON object."""
         text = json.dumps(self.redactor.value(document), indent=2, ensure_ascii=False, allow_nan=False)
         print(text, file=sys.stdout, flush=True)
 
     def failure(self, error: BaseException) -> None:
-        """A failure that produced no report of its own: one object or one line on stdout, as the format asks."""
+        """Prints a failure that produced no report of its own: one object or one line on stdout, as the format asks."""
         facts, problems = failure_facts(error), problems_of(error)
         if self.json_only:
             document: dict[str, object] = {

@@ -19,7 +19,10 @@ CLEANUP_KIND: Final = "dpone.cleanup.v1"
 
 
 def clean_up(operation: Operation, run_id: str, *, dry_run: bool) -> dict[str, object]:
-    """Removes staging, shadow and scratch objects of one run's loads; never the target."""
+    """Removes staging, shadow and scratch objects of one run's loads, or names them on a dry run.
+
+    Raises ETLConfigurationError DPONE_RUN_UNKNOWN where no load of the run is known.
+    """
     identity = operation.make_identity()
     target = operation.plan.target
     with operation.lease_sink(identity) as sink:
@@ -58,7 +61,7 @@ def _remove(sink: SinkPorts, ref: LoadRef) -> None:
 
 
 def _loads_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[LoadIdentity, ...]:
-    """Load identities of a run by the audit table; a sink without audit knows none."""
+    """Returns the loads of a run that the audit table knows; a sink without audit knows none."""
     found: set[str] = set()
     if sink.control is not None and operation.plan.audit_schema is not None:
         audit = AuditTrail(control=sink.control, schema=operation.plan.audit_schema)
@@ -79,7 +82,7 @@ def _ranges_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[Load
 
 
 def _names_of(operation: Operation, load: LoadIdentity) -> set[str]:
-    """The names this load's objects have in the staging schema, whether they exist or not."""
+    """Returns the names this load's objects have in the staging schema, whether they exist or not."""
     target = _resolved_target(operation)
     return {artifact_name(target, load, role) for role in ROLES}
 

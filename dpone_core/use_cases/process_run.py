@@ -27,7 +27,7 @@ EVIDENCE_KIND: Final = "dpone.run_evidence.v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Automatic attempts beyond the first happen only where the classification allows them."""
+    """How often a failed attempt is repeated by itself; only where its classification allows a retry."""
 
     retry_attempts: int = 0
     backoff_seconds: float = 0.0
@@ -92,8 +92,8 @@ class Attempt:
 
 
 def _run_attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
-    """Attempts until one is the last. The evidence of every other is published before its backoff begins, so that no
-    attempt is lost to the next; one whose evidence cannot be published is the last."""
+    """Repeats attempts until one is the last. The evidence of every other is published before its backoff begins, so that
+    the next cannot overwrite it; an attempt whose evidence cannot be published is the last."""
     request, retry = _make_request(run), run.retry
     earlier: tuple[EarlierAttempt, ...] = ()
     number = 1
@@ -136,7 +136,7 @@ def _make_request(run: ProcessRun) -> LoadRequest:
 
 
 def _is_repeatable(result: AttemptResult) -> bool:
-    """Failed, not interrupted, and the classification allows it."""
+    """Whether the attempt failed, was not interrupted, and may be repeated by its classification."""
     retry = result.outcome.retry
     return isinstance(result.error, Exception) and retry is not None and retry.allows_automatic_retry
 
@@ -151,7 +151,7 @@ def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt
 
 
 def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
-    """run.json is written last; a run whose evidence cannot be published, for whatever reason, is not successful."""
+    """Publishes the evidence of the last attempt, run.json last. A run whose evidence cannot be published has failed."""
     prepared, cancellation = run.prepared, run.runtime.cancellation
     try:
         with cancellation.shielded():
@@ -186,7 +186,7 @@ def _publish(report: RunReport, run: ProcessRun) -> PublishedEvidence:
 
 
 def _without_evidence(report: RunReport, publication: Exception) -> RunReport:
-    """A committed load whose run.json is missing: post_commit, the target keeps the load, nothing is rolled back."""
+    """Returns the report of a committed load whose run.json is missing: it failed after the commit, which stays."""
     assert report.outcome is not None
     outcome = replace(
         report.outcome,

@@ -53,7 +53,7 @@ class OpenSink(Protocol):
 class SinkLock:
     """How long to wait for an embedded engine's lock, and what a waiting process is told about us.
 
-    A process that loads the same `target` is refused at once; None = nothing is loaded.
+    A second process that loads the same `target` is refused at once. `target` None = nothing is loaded.
     """
 
     timeout_seconds: float
@@ -65,7 +65,7 @@ class SinkLock:
 def open_source(
     connector: ConnectorType, connection: Connection | None, lock: SinkLock | None = None
 ) -> Iterator[SourcePorts]:
-    """`lock` matters to an embedded engine only: how long to wait for it, and who we are."""
+    """Opens the reading side. `lock` matters to an embedded engine only: how long to wait for it, and who asks."""
     opener = _opener(connector, "open_source")
     if lock is None or engine_of(connector, connection) is None:
         opening = cast(OpenSource, opener)(connection)
@@ -79,7 +79,7 @@ def open_source(
 def open_source_and_sink(
     source: tuple[ConnectorType, Connection], sink: tuple[ConnectorType, Connection], lock: SinkLock
 ) -> Iterator[tuple[SourcePorts, SinkPorts]]:
-    """Both sides of a load; one embedded engine serves both where they are one database."""
+    """Opens both sides of a load; one embedded engine serves both where they are one database."""
     if is_one_engine(source, sink):
         opened = cast(OpenBoth, _opener(sink[0], "open_source_and_sink"))
         with opened(sink[1], lock_timeout_seconds=lock.timeout_seconds, holder=lock.holder, target=lock.target) as both:
@@ -92,14 +92,14 @@ def open_source_and_sink(
 def reader_opener(
     connector: ConnectorType, connection: Connection, opened: SourcePorts
 ) -> Callable[[], AbstractContextManager[SourcePorts]]:
-    """Opens one more session of a source. An embedded engine is opened once, and `opened` serves every reader."""
+    """Returns what opens one more session of a source; `opened` itself where an embedded engine is opened once."""
     if engine_of(connector, connection) is not None:
         return lambda: nullcontext(opened)
     return partial(open_source, connector, connection)
 
 
 def engine_of(connector: ConnectorType, connection: Connection | None) -> EngineScope | None:
-    """The scope of the embedded engine this connection opens; None for a server or plain files."""
+    """Returns the scope of the embedded engine this connection opens; None for a server or plain files."""
     traits = descriptor_of(connector).source
     return traits.engine if traits is not None and connection is not None and is_embedded(connection) else None
 
@@ -123,13 +123,14 @@ def require_one_engine(source: tuple[ConnectorType, Connection], sink: tuple[Con
 
 
 def _same_path(first: Connection, second: Connection) -> bool:
-    """Relative paths stand below the working directory, as the engines take them."""
+    """Compares real paths; a relative one is below the working directory, as the engines take it."""
     paths = [os.path.realpath(connection.uri.partition("://")[2].removeprefix("/")) for connection in (first, second)]
     return paths[0] == paths[1]
 
 
 @contextmanager
 def open_sink(connector: ConnectorType, connection: Connection, lock: SinkLock) -> Iterator[SinkPorts]:
+    """Opens the writing side."""
     opened = cast(OpenSink, _opener(connector, "open_sink"))
     with opened(connection, lock_timeout_seconds=lock.timeout_seconds, holder=lock.holder, target=lock.target) as ports:
         yield ports

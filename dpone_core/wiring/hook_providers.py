@@ -48,7 +48,7 @@ class HookProviderInvalidError(ETLConfigurationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedProvider:
-    """A third-party provider: whatever it raises or returns besides a HookResult is a failed hook."""
+    """A third-party provider. Whatever it raises, or returns instead of a HookResult, is a failed hook."""
 
     provider: HookProvider
     traits: HookTraits
@@ -110,7 +110,7 @@ def make_hook_actions(
 def resolve_hook_connections(
     hooks: tuple[HookDefinition, ...], resolver: ConnectionResolver, config: LoadConfig
 ) -> dict[str, Connection]:
-    """Resolves what the hooks name, before anything runs. The redactor learns a webhook's whole URL.
+    """Resolves the connections that hooks name, before anything runs. The redactor learns a webhook's whole URL.
 
     Raises ConnectionUnresolvedError, or ETLConfigurationError for a webhook that is no http or https URL.
     """

@@ -31,7 +31,7 @@ from dpone_core.wiring.runtime import SystemClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpener:
-    """Called once per attempt; everything it opened is closed when the block ends."""
+    """Opens the sessions of one attempt; closes all of them when the block ends."""
 
     config: LoadConfig
     plan: LoadPlan
@@ -68,7 +68,7 @@ class SessionOpener:
 
     @contextmanager
     def _open_lease(self, lock: SinkLock) -> Iterator[LeaseStore]:
-        """The same leases over a session of its own."""
+        """Opens one more session of the sink, to renew the lease while the others are busy."""
         with open_sink(self.config.sink.type, self.sink, lock) as sink:
             if sink.control is None:
                 raise ConnectorError("the sink keeps no leases", code="control_table_refused")
@@ -76,7 +76,7 @@ class SessionOpener:
             yield LeaseStore(control=sink.control, schema=schema, exclusive_process=False)
 
     def _target_name(self) -> str:
-        """The target with its schema spelled out, so that two spellings of one table are one target."""
+        """Returns the target with its schema written out, so that two spellings of one table are one target."""
         table, traits = self.config.sink.table, descriptor_of(self.config.sink.type).sink
         default = traits.default_schema if traits is not None else None
         return str(TableName(schema=table.schema or default, name=table.name))

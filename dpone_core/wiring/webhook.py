@@ -64,7 +64,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def secrets_of(connection: Connection) -> tuple[str, ...]:
-    """The URL and what stands behind its scheme and host: receivers keep their keys there. Raises as `webhook_url`."""
+    """Returns what reports must not show: the URL, and its part after the host, where receivers keep their keys.
+
+    Raises as `webhook_url`.
+    """
     parts = webhook_url(connection)
     behind_host = parts._replace(scheme="", netloc="").geturl()
     secrets = (connection.uri, connection.uri.partition("://")[2], behind_host)
