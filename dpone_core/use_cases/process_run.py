@@ -92,8 +92,10 @@ class Attempt:
 
 
 def _run_attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
-    """Repeats attempts until one is the last. The evidence of every other is published before its backoff begins, so that
-    the next cannot overwrite it; an attempt whose evidence cannot be published is the last."""
+    """Repeats attempts until one is the last; one whose evidence cannot be published is the last.
+
+    The evidence of every other is published before its backoff begins, so that the next cannot overwrite it.
+    """
     request, retry = _make_request(run), run.retry
     earlier: tuple[EarlierAttempt, ...] = ()
     number = 1
@@ -151,7 +153,7 @@ def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt
 
 
 def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
-    """Publishes the evidence of the last attempt, run.json last. A run whose evidence cannot be published has failed."""
+    """Publishes the evidence of the last attempt, run.json last. A run without published evidence has failed."""
     prepared, cancellation = run.prepared, run.runtime.cancellation
     try:
         with cancellation.shielded():
