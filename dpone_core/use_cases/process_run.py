@@ -92,9 +92,10 @@ class Attempt:
 
 
 def _run_attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
-    """Repeats attempts until one is the last; one whose evidence cannot be published is the last.
+    """Runs attempts until one succeeds or may not be repeated.
 
-    The evidence of every other is published before its backoff begins, so that the next cannot overwrite it.
+    The evidence of every attempt but the last is published before the next begins, so that none is overwritten; an
+    attempt whose evidence cannot be published is the last.
     """
     request, retry = _make_request(run), run.retry
     earlier: tuple[EarlierAttempt, ...] = ()
@@ -153,7 +154,7 @@ def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt
 
 
 def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
-    """Publishes the evidence of the last attempt, run.json last. A run without published evidence has failed."""
+    """Publishes the evidence of the last attempt, run.json last; a run without published evidence has failed."""
     prepared, cancellation = run.prepared, run.runtime.cancellation
     try:
         with cancellation.shielded():
