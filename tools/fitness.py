@@ -200,7 +200,7 @@ def _heart_lines(modules: Sequence[Module], limits: Limits) -> int:
 
 
 def _module(path: str, text: str, known: set[str], connectors: Sequence[str]) -> Module:
-    tree = ast.parse(text)
+    tree = ast.parse(text, filename=path)
     package = path.removesuffix(".py").split("/")[:-1]
     imports = {name for node in _runtime_nodes(tree) for name in _imported(node, package, known)}
     own = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
