@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors.duckdb.sink.control import DuckDbControlTables
-from dpone_core.connectors.duckdb.sink.probe import DuckDbMetricProbe
+from dpone_core.connectors.duckdb.sink.probe import sink_probe
 from dpone_core.connectors.duckdb.sink.publications import DuckDbPublications
 from dpone_core.connectors.duckdb.sink.ranges import DuckDbRanges
 from dpone_core.connectors.duckdb.sink.staged_rows import DuckDbStagedRows
@@ -83,7 +83,7 @@ def ports_of(database: Database) -> SinkPorts:
     return SinkPorts(
         staged=DuckDbStaging(database),
         target=DuckDbTarget(database),
-        metrics=DuckDbMetricProbe(database),
+        metrics=sink_probe(database),
         control=DuckDbControlTables(database),
         statements=DuckDbStatements(database),
         staged_rows=DuckDbStagedRows(database),

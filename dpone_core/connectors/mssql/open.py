@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from dpone_core.connectors.mssql.sink.control import MssqlControlTables
 from dpone_core.connectors.mssql.sink.database import Database
-from dpone_core.connectors.mssql.sink.probe import MssqlSinkProbe
+from dpone_core.connectors.mssql.sink.probe import sink_probe
 from dpone_core.connectors.mssql.sink.publications import MssqlPublications
 from dpone_core.connectors.mssql.sink.ranges import MssqlRangeStaging
 from dpone_core.connectors.mssql.sink.staged_rows import MssqlStagedRows
@@ -53,7 +53,7 @@ def open_sink(
         yield SinkPorts(
             staged=MssqlStaging(database),
             target=MssqlTarget(database),
-            metrics=MssqlSinkProbe(database),
+            metrics=sink_probe(database),
             control=MssqlControlTables(database),
             statements=MssqlStatements(database.connection_string),
             staged_rows=MssqlStagedRows(database),

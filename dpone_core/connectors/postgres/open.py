@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 from dpone_core.connectors.postgres.sink.control import PostgresControlTables
-from dpone_core.connectors.postgres.sink.probe import PostgresSinkProbe
+from dpone_core.connectors.postgres.sink.probe import sink_probe
 from dpone_core.connectors.postgres.sink.publications import PostgresPublications
 from dpone_core.connectors.postgres.sink.ranges import PostgresRangeStaging
 from dpone_core.connectors.postgres.sink.staged_rows import PostgresStagedRows
@@ -56,7 +56,7 @@ def ports_of(database: Database, *, lock_timeout_seconds: float) -> SinkPorts:
     return SinkPorts(
         staged=PostgresStaging(database, lock_timeout_seconds=lock_timeout_seconds),
         target=PostgresTarget(database, lock_timeout_seconds=lock_timeout_seconds),
-        metrics=PostgresSinkProbe(database),
+        metrics=sink_probe(database),
         control=PostgresControlTables(database),
         statements=PostgresStatements(database),
         staged_rows=PostgresStagedRows(database),
