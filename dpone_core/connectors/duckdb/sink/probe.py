@@ -16,7 +16,7 @@ def sink_probe(database: Database) -> SqlSinkProbe:
     return SqlSinkProbe(
         SinkProbeDialect(
             resolve=resolve,
-            schema_of=partial(schema_of, database),
+            schema_of=partial(schema_of, database.rows),
             qualified=qualified,
             rows=database.rows,
             counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
