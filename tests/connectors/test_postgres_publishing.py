@@ -180,7 +180,7 @@ def test_a_trigger_that_keeps_rows_out_ends_the_load(sink: OpenSink) -> None:
         handle = sink.staged.stage(stage_request(table, load, strategy=strategy), iter([orders(3, 4)]))
         with pytest.raises(ConnectorError) as raised:
             sink.staged.finalize(handle)
-        assert raised.value.code == "finaliser_refused" and "2 rows are staged and 1" in str(raised.value)
+        assert raised.value.code == "finaliser_refused" and "expected to hold" in str(raised.value)
         sink.staged.cleanup(handle.ref)
     assert sink.ids(table) == [1, 2]
 
