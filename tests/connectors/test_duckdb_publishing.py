@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
+from dpone_core.connectors._sql.publication import publish
+from dpone_core.connectors.duckdb.database import Database
 from dpone_core.connectors.duckdb.open import open_source_and_sink
+from dpone_core.connectors.duckdb.sink.publish import publication_dialect
 from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign
@@ -70,6 +75,35 @@ def test_constraints_a_swap_would_lose_are_seen_before_the_load(sink: OpenSink) 
         sink.ports.target.preflight(stage_request(table, "L1"))
     assert raised.value.code == "physical_design_mismatch"
     sink.ports.target.preflight(stage_request(table, "L1", strategy=APPEND))
+
+
+def test_constraints_a_swap_would_lose_are_seen_in_the_transaction_too(sink: OpenSink) -> None:
+    table = fresh_table()
+    sink.load(stage_request(table, "L0"), orders(1))
+    request = stage_request(table, "L1")
+    handle = sink.staged.stage(request, iter([orders(2)]))
+    database_of(sink).rows(f"CREATE INDEX i_{table.name} ON {table.schema}.{table.name} (id)")
+    with pytest.raises(ConnectorError, match="a key, check or index") as raised:
+        sink.staged.finalize(handle)
+    assert raised.value.code == "physical_design_mismatch" and sink.ids(table) == [1]
+    sink.staged.cleanup(request.ref)
+
+
+def test_a_commit_whose_answer_is_an_error_is_settled_by_the_marker(tmp_path: Path) -> None:
+    class Answerless(Database):
+        @contextmanager
+        def transaction(self, *, code: str, message: str) -> Iterator[Any]:
+            with super().transaction(code=code, message=message) as cursor:
+                yield cursor
+            if code == "finaliser_refused":
+                raise ConnectorError(message, code=code)
+
+    with duckdb_sink(tmp_path) as sink, closing(Answerless(str(tmp_path / "warehouse.duckdb"))) as database:
+        table = fresh_table()
+        handle = sink.staged.stage(stage_request(table, "L1"), iter([orders(1, 2)]))
+        result = publish(publication_dialect(database), handle)
+        assert (result.finaliser, result.total_rows) == ("settled_by_marker", 2)
+        assert sink.ids(table) == [1, 2]
 
 
 def test_designs_duckdb_does_not_have_are_refused(sink: OpenSink) -> None:

@@ -12,13 +12,13 @@ from typing import Final
 import pytest
 import sqlglot
 
-from dpone_core.connectors._sql.extract import count_expressions
+from dpone_core.connectors._sql.probe import measured
 from dpone_core.connectors.mssql.address import address_of, braced
 from dpone_core.connectors.mssql.driver import DriverMissingError, driver_path, family_of, unixodbc_missing
 from dpone_core.connectors.mssql.source.selection import selection
 from dpone_core.connectors.mssql.text import quoted_name, split_with
 from dpone_core.connectors.mssql.type_map import TYPES
-from dpone_core.connectors.mssql.types import column_type, comparable, length_expression, reading_expression
+from dpone_core.connectors.mssql.types import COUNTS, column_type, length_expression, reading_expression
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
@@ -65,14 +65,17 @@ def test_lengths_of_unbounded_values_are_asked_as_in_the_golden_file() -> None:
 
 def test_counts_are_asked_as_in_the_golden_file() -> None:
     request = MetricRequest(side=Side.SOURCE, null_counts=("c 3]",), distinct_counts=("c 3]", "c 21]"))
-    parts = count_expressions(
-        request,
-        SCHEMA,
-        rows="COUNT_BIG(*)",
-        nulls=lambda column: f"COUNT_BIG(*) - COUNT_BIG({quoted_name(column.name)})",
-        distincts=lambda column: f"COUNT_BIG(DISTINCT {comparable(column)})",
+    asked: list[str] = []
+
+    def first_row(selected: str) -> list[int]:
+        asked.append(selected)
+        return [4, 3, 2, 1]
+
+    answer = measured(request, SCHEMA, COUNTS, first_row)
+    assert answer == {"row_count": 4, "null_counts": {"c 3]": 3}, "distinct_counts": {"c 3]": 2, "c 21]": 1}}
+    compared(
+        "counts", selection(TABLE, SCHEMA).query("\n  " + asked[0].replace(", COUNT_BIG", ",\n  COUNT_BIG") + "\n")
     )
-    compared("counts", selection(TABLE, SCHEMA).query("\n  " + ",\n  ".join(parts) + "\n"))
 
 
 @pytest.mark.parametrize(

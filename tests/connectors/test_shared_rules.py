@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from dpone_core.connectors._sql.probe import LARGE_TABLE_ROWS, CountDialect, measured
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import literal_backslash, quote_ansi, quote_backtick, split_statements
 from dpone_core.declared.clickhouse import DESCRIPTOR as CLICKHOUSE
@@ -13,6 +14,9 @@ from dpone_core.declared.duckdb import DESCRIPTOR as DUCKDB
 from dpone_core.declared.files import DESCRIPTOR as FILES
 from dpone_core.declared.sqlite import DESCRIPTOR as SQLITE
 from dpone_core.errors import ConnectorError
+from dpone_core.model.vocabulary import Side
+from dpone_core.ports.metrics import MetricRequest
+from dpone_core.testing.builders import ORDERS
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,21 @@ def test_descriptors_declare_what_they_are() -> None:
     assert [d.type.value for d in (CLICKHOUSE, DUCKDB, FILES, SQLITE)] == ["clickhouse", "duckdb", "files", "sqlite"]
     assert CLICKHOUSE.sink is not None and DUCKDB.sink is not None
     assert all(trait.memory_limit_bytes > 0 for trait in (CLICKHOUSE.sink, DUCKDB.sink))
+
+
+@pytest.mark.parametrize(("rows", "queries"), [(LARGE_TABLE_ROWS, 2), (LARGE_TABLE_ROWS + 1, 3)])
+def test_distinct_values_of_a_large_table_are_counted_one_column_at_a_time(rows: int, queries: int) -> None:
+    """One hash set is in memory then, not one for each column."""
+    asked: list[str] = []
+
+    def first_row(selected: str) -> list[int]:
+        asked.append(selected)
+        return [rows] if selected == "rows" else [1] * len(selected.split(", "))
+
+    counts = CountDialect(
+        rows="rows", nulls=lambda column: "nulls", distincts=lambda column: column.name, distincts_apart=True
+    )
+    request = MetricRequest(side=Side.TARGET, distinct_counts=("id", "name"))
+    answer = measured(request, ORDERS, counts, first_row)
+    assert answer == {"row_count": rows, "null_counts": {}, "distinct_counts": {"id": 1, "name": 1}}
+    assert len(asked) == queries

@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
+from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors.clickhouse.catalog import artifact_of
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.sink import publish as clickhouse
 from dpone_core.connectors.duckdb.database import Database
-from dpone_core.connectors.duckdb.sink import publish as duckdb
+from dpone_core.connectors.duckdb.sink.publish import publication_dialect as duckdb_dialect
 from dpone_core.connectors.postgres.database import Database as PostgresDatabase
 from dpone_core.connectors.postgres.errors import SINK
-from dpone_core.connectors.postgres.sink.publish import Publication
+from dpone_core.connectors.postgres.sink.publish import publication_dialect as postgres_dialect
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import TableName
@@ -54,12 +55,23 @@ def refuse_count(sql: str, target: TableName) -> None:
         raise ConnectorError("the count was refused", code="sink_query_failed")
 
 
-class UncountedDatabase(Database):
-    target: TableName
+def uncounted_duckdb(path: Path, target: TableName) -> Database:
+    class Uncounted(Database):
+        def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            refuse_count(sql, target)
+            return super().rows(sql, parameters)
 
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        refuse_count(sql, self.target)
-        return super().rows(sql, parameters)
+        @staticmethod
+        def within(cursor: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+            ask = Database.within(cursor)
+
+            def asked(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+                refuse_count(sql, target)
+                return ask(sql, parameters)
+
+            return asked
+
+    return Uncounted(str(path))
 
 
 class UncountedSession(Session):
@@ -115,32 +127,32 @@ def uncounted_mssql(uri: str, target: TableName) -> Any:
 
 
 def publish_mssql(database: Any, handle: StagedHandle) -> FinalizeResult:
-    from dpone_core.connectors.mssql.sink.publish import Publication as MssqlPublication
+    from dpone_core.connectors.mssql.sink.publish import publication_dialect as mssql_dialect
 
-    return MssqlPublication(database, handle).run()
+    return publish(mssql_dialect(database), handle)
 
 
-def judge_transaction(sink: OpenSink, table: TableName, handle: StagedHandle, publish: Publish, strategy: Any) -> None:
-    """`publish` cannot count: it changes nothing and may say so; behind the sink's own commit it may not."""
+def judge_transaction(sink: OpenSink, table: TableName, handle: StagedHandle, finalize: Publish, strategy: Any) -> None:
+    """`finalize` cannot count: it changes nothing and may say so; behind the sink's own commit it may not."""
     with pytest.raises(ConnectorError) as raised:
-        publish(handle)
+        finalize(handle)
     assert not isinstance(raised.value, CommitOutcomeUnknownError)
     assert sink.ids(table) == [1, 2]
     assert sink.staged.finalize(handle).total_rows == len(AFTER[strategy])
     with pytest.raises(CommitOutcomeUnknownError):
-        publish(handle)
+        finalize(handle)
     assert sink.ids(table) == AFTER[strategy]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_duckdb_counts_before_its_commit(tmp_path: Path, strategy: Any) -> None:
-    with duckdb_sink(tmp_path) as sink, closing(UncountedDatabase(str(tmp_path / "warehouse.duckdb"))) as uncounted:
+    with duckdb_sink(tmp_path) as sink:
         table, handle = staged(sink, strategy)
-        uncounted.target = table
-        judge_transaction(sink, table, handle, lambda handle: duckdb.publish(uncounted, handle), strategy)
+        with closing(uncounted_duckdb(tmp_path / "warehouse.duckdb", table)) as uncounted:
+            judge_transaction(sink, table, handle, lambda handle: publish(duckdb_dialect(uncounted), handle), strategy)
 
 
-@pytest.mark.parametrize("strategy", [APPEND, MERGE])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_postgresql_counts_before_its_commit(strategy: Any) -> None:
     with scratch_postgres() as uri, postgres_sink(uri) as sink:
         table, handle = staged(sink, strategy)
@@ -149,12 +161,12 @@ def test_postgresql_counts_before_its_commit(strategy: Any) -> None:
                 sink,
                 table,
                 handle,
-                lambda handle: Publication(uncounted, handle, lock_timeout_seconds=5).run(),
+                lambda handle: publish(postgres_dialect(uncounted, lock_timeout_seconds=5), handle),
                 strategy,
             )
 
 
-@pytest.mark.parametrize("strategy", [APPEND, MERGE])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_sql_server_counts_before_its_commit(strategy: Any) -> None:
     with mssql_server() as server, mssql_sink(server.uri) as sink:
         table, handle = staged(sink, strategy)

@@ -1,4 +1,4 @@
-"""What every SQL source does with an extract request before its dialect comes in: statements, cursors, counts."""
+"""What every SQL source does with an extract request before its dialect comes in: statements and cursors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from decimal import Decimal, InvalidOperation
 from dpone_core.connectors._sql.text import split_statements
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
-from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.source import CursorWindow
 
 
@@ -116,38 +115,3 @@ def windowed(
     return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters).narrowed(
         conditions, bounds
     )
-
-
-def count_expressions(
-    request: MetricRequest,
-    schema: TableSchema,
-    *,
-    rows: str,
-    nulls: Callable[[Column], str],
-    distincts: Callable[[Column], str],
-) -> tuple[str, ...]:
-    """The select list of the one aggregate query: rows, nulls, distincts, in the order `counted` reads them."""
-    found: dict[str, Column] = {}
-    for name in (*request.null_counts, *request.distinct_counts):
-        column = schema.find(name)
-        if column is None:
-            raise ConnectorError(f"column {name!r} is not in the source", code="metric_column_unknown")
-        found[name] = column
-    return (
-        rows,
-        *(nulls(found[name]) for name in request.null_counts),
-        *(distincts(found[name]) for name in request.distinct_counts),
-    )
-
-
-def counted(request: MetricRequest, row: Sequence[object]) -> Mapping[str, object]:
-    """The probe's answer from the one row of `count_expressions`."""
-    nulls = row[1 : 1 + len(request.null_counts)]
-    distincts = row[1 + len(request.null_counts) :]
-    answer: dict[str, object] = {
-        "null_counts": dict(zip(request.null_counts, nulls, strict=True)),
-        "distinct_counts": dict(zip(request.distinct_counts, distincts, strict=True)),
-    }
-    if request.row_count:
-        answer["row_count"] = row[0]
-    return answer

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
-from dpone_core.connectors.clickhouse.sink.probe import ClickHouseMetricProbe
+from dpone_core.connectors.clickhouse.sink.probe import sink_probe
 from dpone_core.connectors.clickhouse.sink.publications import ClickHousePublications
 from dpone_core.connectors.clickhouse.sink.ranges import ClickHouseRanges
 from dpone_core.connectors.clickhouse.sink.staged_rows import ClickHouseStagedRows
@@ -94,7 +94,7 @@ def ports_of(session: Session) -> SinkPorts:
     return SinkPorts(
         staged=ClickHouseStaging(session),
         target=ClickHouseTarget(session),
-        metrics=ClickHouseMetricProbe(session),
+        metrics=sink_probe(session),
         control=ClickHouseControlTables(session),
         statements=ClickHouseStatements(session),
         staged_rows=ClickHouseStagedRows(session),

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
-from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.table_schema import Column, TableSchema
 
-from .database import Database, qualified, resolve
+from .database import qualified, resolve
 from .types import column_of
 
+Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+"""Rows of a statement with ?, outside or inside of a transaction."""
 _HERE = "database_name = current_database() AND lower(schema_name) = lower(?)"
 
 
-def comment_of(database: Database, table: TableName) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTable:
+    """A table; `note` is its comment. Columns that DuckDB computes are told by its own refusal of a value."""
+
+    table: TableName
+    schema: TableSchema
+    note: str
+    computed: tuple[str, ...] = ()
+
+    def declared(self, column: Column) -> str:
+        return column.type.native
+
+
+def comment_of(ask: Ask, table: TableName) -> str | None:
     """The table's comment, '' without one; None when the table does not exist."""
-    rows = database.rows(
+    rows = ask(
         f"SELECT coalesce(comment, '') FROM duckdb_tables() WHERE {_HERE} AND lower(table_name) = lower(?)",
         (table.schema, table.name),
     )
     return str(rows[0][0]) if rows else None
 
 
-def schema_of(database: Database, table: TableName) -> TableSchema | None:
-    rows = database.rows(
+def schema_of(ask: Ask, table: TableName) -> TableSchema | None:
+    rows = ask(
         f"SELECT column_name, data_type, is_nullable FROM duckdb_columns() WHERE {_HERE}"
         " AND lower(table_name) = lower(?) ORDER BY column_index",
         (table.schema, table.name),
@@ -32,33 +51,39 @@ def schema_of(database: Database, table: TableName) -> TableSchema | None:
     return TableSchema(columns=tuple(column_of(str(n), str(t), nullable=bool(null)) for n, t, null in rows))
 
 
-def is_constrained(database: Database, table: TableName) -> bool:
-    """Whether a key, check or index hangs on the table that a swapped-in table would not have."""
-    constraints = database.rows(
+def target_table(ask: Ask, table: TableName) -> TargetTable | None:
+    """None when no table has that name."""
+    comment, schema = comment_of(ask, table), schema_of(ask, table)
+    if comment is None or schema is None:
+        return None
+    return TargetTable(table=table, schema=schema, note=comment)
+
+
+def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+    """What a table that takes the target's place would not have, in words; () = nothing."""
+    table = (target.table.schema, target.table.name)
+    constraints = ask(
         f"SELECT count(*) FROM duckdb_constraints() WHERE {_HERE} AND lower(table_name) = lower(?)"
         " AND constraint_type <> 'NOT NULL'",
-        (table.schema, table.name),
+        table,
     )
-    indexes = database.rows(
-        f"SELECT count(*) FROM duckdb_indexes() WHERE {_HERE} AND lower(table_name) = lower(?)",
-        (table.schema, table.name),
-    )
-    return bool(constraints[0][0] or indexes[0][0])
+    indexes = ask(f"SELECT count(*) FROM duckdb_indexes() WHERE {_HERE} AND lower(table_name) = lower(?)", table)
+    return ("a key, check or index",) if constraints[0][0] or indexes[0][0] else ()
 
 
-def is_view(database: Database, table: TableName) -> bool:
-    rows = database.rows(
+def is_view(ask: Ask, table: TableName) -> bool:
+    rows = ask(
         f"SELECT count(*) FROM duckdb_views() WHERE {_HERE} AND lower(view_name) = lower(?)", (table.schema, table.name)
     )
     return bool(rows[0][0])
 
 
-def count_of(database: Database, table: TableName) -> int:
-    return int(database.rows(f"SELECT count(*) FROM {qualified(table)}")[0][0])
+def count_of(ask: Ask, table: TableName) -> int:
+    return int(ask(f"SELECT count(*) FROM {qualified(table)}", ())[0][0])
 
 
-def table_names(database: Database, schema: str) -> tuple[str, ...]:
-    rows = database.rows(f"SELECT table_name FROM duckdb_tables() WHERE {_HERE}", (schema,))
+def table_names(ask: Ask, schema: str) -> tuple[str, ...]:
+    rows = ask(f"SELECT table_name FROM duckdb_tables() WHERE {_HERE}", (schema,))
     return tuple(str(row[0]) for row in rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +109,11 @@ class Database:
             raise
         except duckdb.Error as error:
             raise foreign_error(error, message, code) from error
+
+    @staticmethod
+    def within(cursor: duckdb.DuckDBPyConnection) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+        """Asks inside the transaction of `cursor`; driver errors leave as they are."""
+        return lambda sql, parameters: cursor.execute(sql, list(parameters)).fetchall()
 
     def _roll_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """A statement that a signal stopped may take the next one with it; a cursor that cannot even roll back is

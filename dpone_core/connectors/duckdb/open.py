@@ -7,10 +7,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
+from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.duckdb.sink.control import DuckDbControlTables
-from dpone_core.connectors.duckdb.sink.probe import DuckDbMetricProbe
-from dpone_core.connectors.duckdb.sink.publications import DuckDbPublications
-from dpone_core.connectors.duckdb.sink.ranges import DuckDbRanges
+from dpone_core.connectors.duckdb.sink.probe import sink_probe
+from dpone_core.connectors.duckdb.sink.publish import publication_dialect
+from dpone_core.connectors.duckdb.sink.ranges import range_staging
 from dpone_core.connectors.duckdb.sink.staged_rows import DuckDbStagedRows
 from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
 from dpone_core.connectors.duckdb.sink.target import DuckDbTarget
@@ -83,12 +84,12 @@ def ports_of(database: Database) -> SinkPorts:
     return SinkPorts(
         staged=DuckDbStaging(database),
         target=DuckDbTarget(database),
-        metrics=DuckDbMetricProbe(database),
+        metrics=sink_probe(database),
         control=DuckDbControlTables(database),
         statements=DuckDbStatements(database),
         staged_rows=DuckDbStagedRows(database),
-        publications=DuckDbPublications(database),
-        ranges=DuckDbRanges(database),
+        publications=SqlPublications(publication_dialect(database)),
+        ranges=range_staging(database),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dpone_core.connectors._sql.layout import LayoutDialect
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
@@ -81,5 +82,19 @@ def _type_of(text: str) -> ColumnType:
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
-    """What DuckDB will hold for a payload: its types read back from their own DDL text."""
-    return TableSchema(columns=tuple(column_of(c.name, type_text(c), nullable=c.nullable) for c in schema.columns))
+    """What DuckDB will hold for a payload."""
+    return TableSchema(columns=tuple(map(stored_column, schema.columns)))
+
+
+def stored_column(column: Column) -> Column:
+    """Its type read back from its own DDL text."""
+    return column_of(column.name, type_text(column), nullable=column.nullable)
+
+
+LAYOUT: Final = LayoutDialect(
+    created=lambda column, request: stored_column(column),
+    existing=lambda column, declared: column,
+    described=lambda column: stored_column(column).type,
+    replaces_attached=False,
+)
+"""DuckDB compares a new row's key with rows deleted in the same transaction too, so a keyed table is not refilled."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.mssql.sink.control import MssqlControlTables
 from dpone_core.connectors.mssql.sink.database import Database
-from dpone_core.connectors.mssql.sink.probe import MssqlSinkProbe
-from dpone_core.connectors.mssql.sink.publications import MssqlPublications
-from dpone_core.connectors.mssql.sink.ranges import MssqlRangeStaging
+from dpone_core.connectors.mssql.sink.probe import sink_probe
+from dpone_core.connectors.mssql.sink.publish import publication_dialect
+from dpone_core.connectors.mssql.sink.ranges import range_staging
 from dpone_core.connectors.mssql.sink.staged_rows import MssqlStagedRows
 from dpone_core.connectors.mssql.sink.staging import MssqlStaging
 from dpone_core.connectors.mssql.sink.target import MssqlTarget
@@ -53,10 +54,10 @@ def open_sink(
         yield SinkPorts(
             staged=MssqlStaging(database),
             target=MssqlTarget(database),
-            metrics=MssqlSinkProbe(database),
+            metrics=sink_probe(database),
             control=MssqlControlTables(database),
             statements=MssqlStatements(database.connection_string),
             staged_rows=MssqlStagedRows(database),
-            publications=MssqlPublications(database),
-            ranges=MssqlRangeStaging(database),
+            publications=SqlPublications(publication_dialect(database)),
+            ranges=range_staging(database),
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dpone_core.connectors._sql.probe import CountDialect
 from dpone_core.connectors.mssql.text import quoted_name
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
@@ -120,3 +121,11 @@ def comparable(column: Column) -> str:
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CAST({quoted} AS nvarchar(max)) AS varbinary(max))"
     return quoted
+
+
+COUNTS: Final = CountDialect(
+    rows="COUNT_BIG(*)",
+    nulls=lambda column: f"COUNT_BIG(*) - COUNT_BIG({quoted_name(column.name)})",
+    distincts=lambda column: f"COUNT_BIG(DISTINCT {comparable(column)})",
+)
+"""Distinct text is told apart by its bytes, whatever the collation."""

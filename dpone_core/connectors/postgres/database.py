@@ -124,8 +124,13 @@ class Database:
 
     @staticmethod
     def within(cursor: psycopg.RawCursor[Row]) -> Callable[[str, Sequence[object]], list[Row]]:
-        """Asks inside the transaction of `cursor`."""
-        return lambda sql, parameters: cursor.execute(sql.encode(), parameters or None).fetchall()
+        """Asks inside the transaction of `cursor`; a statement that answers no rows answers ()."""
+
+        def ask(sql: str, parameters: Sequence[object]) -> list[Row]:
+            cursor.execute(sql.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description is not None else []
+
+        return ask
 
     def error(self, error: Exception, message: str, code: str | None = None) -> ETLExecutionError:
         return server_error(error, message, code=code or self.side.refused, unreachable=self.side.unreachable)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
+from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.postgres.sink.control import PostgresControlTables
-from dpone_core.connectors.postgres.sink.probe import PostgresSinkProbe
-from dpone_core.connectors.postgres.sink.publications import PostgresPublications
-from dpone_core.connectors.postgres.sink.ranges import PostgresRangeStaging
+from dpone_core.connectors.postgres.sink.probe import sink_probe
+from dpone_core.connectors.postgres.sink.publish import publication_dialect
+from dpone_core.connectors.postgres.sink.ranges import range_staging
 from dpone_core.connectors.postgres.sink.staged_rows import PostgresStagedRows
 from dpone_core.connectors.postgres.sink.staging import PostgresStaging
 from dpone_core.connectors.postgres.sink.target import PostgresTarget
@@ -56,10 +57,10 @@ def ports_of(database: Database, *, lock_timeout_seconds: float) -> SinkPorts:
     return SinkPorts(
         staged=PostgresStaging(database, lock_timeout_seconds=lock_timeout_seconds),
         target=PostgresTarget(database, lock_timeout_seconds=lock_timeout_seconds),
-        metrics=PostgresSinkProbe(database),
+        metrics=sink_probe(database),
         control=PostgresControlTables(database),
         statements=PostgresStatements(database),
         staged_rows=PostgresStagedRows(database),
-        publications=PostgresPublications(database, lock_timeout_seconds=lock_timeout_seconds),
-        ranges=PostgresRangeStaging(database),
+        publications=SqlPublications(publication_dialect(database, lock_timeout_seconds=lock_timeout_seconds)),
+        ranges=range_staging(database, lock_timeout_seconds=lock_timeout_seconds),
     )

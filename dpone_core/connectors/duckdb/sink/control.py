@@ -56,7 +56,7 @@ class DuckDbControlTables:
                 _replace(cursor, table, row)
 
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
-        if comment_of(self._database, _name(table)) is None:
+        if comment_of(self._database.rows, _name(table)) is None:
             return ()
         selected = ", ".join(_selected(column) for column in table.columns)
         key = ", ".join(map(quote_ansi, table.key))

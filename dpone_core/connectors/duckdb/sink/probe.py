@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from dpone_core.connectors._sql.sink_probe import SinkProbeDialect, SqlSinkProbe
-from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors._sql.probe import SinkProbeDialect, SqlSinkProbe
 from dpone_core.connectors.duckdb.catalog import schema_of
 from dpone_core.connectors.duckdb.database import Database, qualified, resolve
+from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
-class DuckDbMetricProbe(SqlSinkProbe):
-    def __init__(self, database: Database) -> None:
-        super().__init__(
-            SinkProbeDialect(
-                resolve=resolve,
-                schema_of=partial(schema_of, database),
-                qualified=qualified,
-                rows=database.rows,
-                count="count(*)",
-                nulls=lambda name: f"count(*) - count({quote_ansi(name)})",
-                distincts=lambda name: f"count(DISTINCT {quote_ansi(name)})",
-                full_memory=database.full_memory,
-            )
+def sink_probe(database: Database) -> SqlSinkProbe:
+    """Distinct values are counted apart: their hash tables do not spill, and loads stream in less memory."""
+    return SqlSinkProbe(
+        SinkProbeDialect(
+            resolve=resolve,
+            schema_of=partial(schema_of, database.rows),
+            qualified=qualified,
+            rows=database.rows,
+            counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
         )
+    )

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
 from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.projection import observed_projection
+from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.duckdb.catalog import artifact_of, count_of, schema_of
+from dpone_core.connectors.duckdb.catalog import artifact_of, attached, count_of, target_table
 from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualified, resolve
-from dpone_core.connectors.duckdb.types import column_definition, stored_schema
+from dpone_core.connectors.duckdb.types import LAYOUT, column_definition
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID, lineage_schema
@@ -26,7 +28,7 @@ from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
 from .lineage import constant_expression, lineage_expressions
-from .publish import publish
+from .publish import publication_dialect
 
 _PAYLOAD: Final = "dpone_payload"
 
@@ -52,7 +54,7 @@ class DuckDbStaging:
                 for schema in dict.fromkeys((staged.schema, resolve(request.target).schema)):
                     cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema or '')}")
                 self._fill(cursor, request, staged, stored, rows)
-                found = count_of(self._database, staged)
+                found = count_of(self._database.rows, staged)
                 if found != rows.sent:
                     raise ConnectorError(
                         f"{rows.sent} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
@@ -70,7 +72,7 @@ class DuckDbStaging:
         )
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
-        return publish(self._database, handle)
+        return publish(publication_dialect(self._database), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
         with self._database.transaction(
@@ -79,17 +81,10 @@ class DuckDbStaging:
             cursor.execute(f"DROP TABLE IF EXISTS {qualified(artifact_of(ref, STAGING))}")
 
     def _stored(self, request: StageRequest) -> TableSchema:
-        """Payload columns as staging holds them: the target's types when rows are appended to it."""
-        existing = schema_of(self._database, resolve(request.target))
-        if existing is None or request.strategy is StrategyMode.FULL_REFRESH:
-            return stored_schema(request.schema)
-        columns = []
-        for name in request.schema.names:
-            column = existing.find(name)
-            if column is None:
-                raise ConnectorError(f"the target has no column {name!r}", code="physical_design_mismatch")
-            columns.append(column)
-        return TableSchema(columns=tuple(columns))
+        """Payload columns as staging holds them."""
+        target = target_table(self._database.rows, resolve(request.target))
+        attachments = attached(self._database.rows, target) if target is not None else ()
+        return TableSchema(columns=stored_columns(LAYOUT, request, target, attachments))
 
     def _refuse_repeated_keys(self, request: StageRequest, staged: TableName) -> None:
         if request.strategy is StrategyMode.INCREMENTAL_MERGE:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
-from dpone_core.connectors.duckdb.catalog import comment_of, is_constrained, is_view, schema_of, table_names
+from dpone_core.connectors.duckdb.catalog import attached, is_view, schema_of, table_names, target_table
 from dpone_core.connectors.duckdb.database import Database, qualified, resolve
-from dpone_core.connectors.duckdb.types import column_definition, stored_schema
+from dpone_core.connectors.duckdb.types import LAYOUT, column_definition, stored_schema
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import Leftover, StageRequest
 
 
@@ -21,7 +21,7 @@ class DuckDbTarget:
         self._database = database
 
     def describe_target(self, table: TableName) -> TableSchema | None:
-        return schema_of(self._database, resolve(table))
+        return schema_of(self._database.rows, resolve(table))
 
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
@@ -31,15 +31,11 @@ class DuckDbTarget:
         folded = {name.casefold() for name in request.schema.names}
         if len(folded) != len(request.schema.names):
             raise ConnectorError("DuckDB does not tell column names apart by case", code="sink_column_unsupported")
-        if is_view(self._database, target):
+        if is_view(self._database.rows, target):
             raise ConnectorError("the target is a view", code="physical_design_mismatch")
-        if comment_of(self._database, target) is None or request.strategy is not StrategyMode.FULL_REFRESH:
-            return
-        if is_constrained(self._database, target):
-            raise ConnectorError(
-                "the target has a key, check or index that a full refresh by swap would lose",
-                code="physical_design_mismatch",
-            )
+        found = target_table(self._database.rows, target)
+        if found is not None:
+            stored_columns(LAYOUT, request, found, attached(self._database.rows, found))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)
@@ -54,4 +50,4 @@ class DuckDbTarget:
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._database, schema))
+        return artifacts_among(target, schema, table_names(self._database.rows, schema))

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.extract import count_expressions, counted
+from dpone_core.connectors._sql.probe import CountDialect, measured
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
 
 from .reader import DuckDbSource, selection
 
+COUNTS = CountDialect(
+    rows="count(*)",
+    nulls=lambda column: f"count(*) - count({quote_ansi(column.name)})",
+    distincts=lambda column: f"count(DISTINCT {quote_ansi(column.name)})",
+)
+
 
 class DuckDbSourceProbe:
-    """Distinct counts leave NULL out."""
+    """MetricProbe of one DuckDB source."""
 
     def __init__(self, source: DuckDbSource) -> None:
         self._source = source
@@ -23,11 +29,9 @@ class DuckDbSourceProbe:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema)
-        counts = count_expressions(
+        return measured(
             request,
             schema,
-            rows="count(*)",
-            nulls=lambda column: f"count(*) - count({quote_ansi(column.name)})",
-            distincts=lambda column: f"count(DISTINCT {quote_ansi(column.name)})",
+            COUNTS,
+            lambda selected: self._source.rows(f"SELECT {selected} {chosen.text}", chosen.parameters)[0],
         )
-        return counted(request, self._source.rows(f"SELECT {', '.join(counts)} {chosen.text}", chosen.parameters)[0])

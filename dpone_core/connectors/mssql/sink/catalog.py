@@ -80,12 +80,12 @@ _ATTACHED: Final = " UNION ".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """`computed` are the columns that only SQL Server fills; `marker` is '' where no load has published."""
+    """`computed` are the columns that only SQL Server fills; `note` is the extended property."""
 
     table: TableName
     object_id: int
     is_table: bool
-    marker: str
+    note: str
     columns: tuple[Column, ...]
     computed: tuple[str, ...]
 
@@ -93,8 +93,8 @@ class TargetTable:
     def schema(self) -> TableSchema:
         return TableSchema(columns=self.columns)
 
-    def find(self, name: str) -> Column | None:
-        return self.schema.find(name)
+    def declared(self, column: Column) -> str:
+        return column.type.native
 
 
 def qualified(table: TableName) -> str:
@@ -114,9 +114,9 @@ def artifact_of(ref: LoadRef, role: str) -> TableName:
     return TableName(schema=ref.staging_schema or target.schema, name=artifact_name(target, ref.identity, role))
 
 
-def target_table(ask: Ask, table: TableName, prop: str = MARKER) -> TargetTable | None:
-    """None when nothing has that name. `prop` is the extended property that is read as the marker."""
-    found = ask(_RELATION, (prop, table.schema, table.name))
+def target_table(ask: Ask, table: TableName, note: str = MARKER) -> TargetTable | None:
+    """None when nothing has that name. `note` names the extended property that is read."""
+    found = ask(_RELATION, (note, table.schema, table.name))
     if not found:
         return None
     object_id, kind, marker = found[0]
@@ -125,7 +125,7 @@ def target_table(ask: Ask, table: TableName, prop: str = MARKER) -> TargetTable 
         table=table,
         object_id=int(object_id),
         is_table=str(kind).strip() == _TABLE,
-        marker="" if marker is None else str(marker),
+        note="" if marker is None else str(marker),
         columns=tuple(writable(column) for column in table_columns(ask, table) if column.name not in computed),
         computed=computed,
     )
@@ -136,8 +136,8 @@ def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
     return tuple(sorted(str(row[0]) for row in ask(_ATTACHED.replace("{oid}", str(target.object_id)), ())))
 
 
-def count_of(ask: Ask, table: TableName, hint: str = "") -> int:
-    return int(ask(f"SELECT COUNT_BIG(*) AS held FROM {qualified(table)}{hint}", ())[0][0])
+def count_of(ask: Ask, table: TableName) -> int:
+    return int(ask(f"SELECT COUNT_BIG(*) AS held FROM {qualified(table)}", ())[0][0])
 
 
 def table_names(database: Database, schema: str) -> tuple[str, ...]:

@@ -1,32 +1,22 @@
-"""Acceptance metrics of a SQL Server table, in one aggregate query."""
+"""Acceptance metrics of a staged or published SQL Server table, counted as on the source side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from dpone_core.connectors._sql.extract import counted
+from dpone_core.connectors._sql.probe import SinkProbeDialect, SqlSinkProbe
 from dpone_core.connectors.mssql.catalog import table_columns
-from dpone_core.connectors.mssql.source.probe import counts_of
-from dpone_core.errors import ConnectorError
+from dpone_core.connectors.mssql.types import COUNTS
+from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.ports.metrics import MetricRequest
 
 from .catalog import qualified, resolve
 from .database import Database
 
 
-class MssqlSinkProbe:
-    """Distinct counts leave NULL out and tell text apart by its bytes, as on the source side (D17)."""
+def sink_probe(database: Database) -> SqlSinkProbe:
+    def schema_of(table: TableName) -> TableSchema | None:
+        columns = table_columns(database.rows, table)
+        return TableSchema(columns=columns) if columns else None
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def collect(self, request: MetricRequest) -> Mapping[str, object]:
-        if request.table is None:
-            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
-        table = resolve(request.table)
-        columns = table_columns(self._database.rows, table)
-        if not columns:
-            raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        counts = counts_of(request, TableSchema(columns=columns))
-        return counted(request, self._database.rows(f"SELECT {counts} FROM {qualified(table)}")[0])
+    return SqlSinkProbe(
+        SinkProbeDialect(resolve=resolve, schema_of=schema_of, qualified=qualified, rows=database.rows, counts=COUNTS)
+    )

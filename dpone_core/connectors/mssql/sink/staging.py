@@ -13,6 +13,8 @@ from typing import Final
 import pyarrow as pa
 
 from dpone_core.connectors._sql.keys import check_merge_key, refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.layout import stored_columns
+from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors._sql.row_id import row_id_expression
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors.mssql.odbc import pyodbc
@@ -29,11 +31,10 @@ from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandl
 from .catalog import artifact_of, attached, count_of, qualified, resolve, target_table
 from .database import Database
 from .keys import key_list
-from .layout import stored_columns
 from .lineage import MssqlRowId, constant_expression
 from .payload import PayloadRows
-from .publish import Publication
-from .types import StoredColumn, lineage_type, require_storable
+from .publish import publication_dialect
+from .types import LAYOUT, StoredColumn, lineage_type, require_storable
 
 _NOT_TAKEN: Final = "SQL Server did not take the staged rows"
 _REFUSED: Final = "staging_refused"
@@ -54,7 +55,7 @@ class MssqlStaging:
             staged = artifact_of(request.ref, STAGING)
             target = target_table(self._database.rows, resolve(request.target))
             attachments = attached(self._database.rows, target) if target is not None else ()
-            stored = stored_columns(request, target, attachments)
+            stored = stored_columns(LAYOUT, request, target, attachments)
             rows = PayloadRows(request.schema, stored, without_null_keys(request, batches))
             ensure_schema(self._database, staged.schema or "")
             try:
@@ -94,7 +95,7 @@ class MssqlStaging:
         return LineageProjection(columns=columns, rows=int(whole))
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
-        return Publication(self._database, handle).run()
+        return publish(publication_dialect(self._database), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
         """Dropping is idempotent, so a lost answer is asked for once more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
 from dpone_core.connectors.mssql.text import quoted_name
 from dpone_core.errors import ConnectorError
@@ -16,9 +17,8 @@ from dpone_core.ports.sink import Leftover, StageRequest
 
 from .catalog import artifact_of, attached, national, qualified, resolve, table_names, target_table
 from .database import Database
-from .layout import stored_columns
 from .lineage import UTF8_COLLATION
-from .types import StoredColumn, created, lineage_type, require_name, require_storable
+from .types import LAYOUT, StoredColumn, created, lineage_type, require_name, require_storable
 
 _ASSUMPTION: Final = "finaliser_assumption_failed"
 _MISMATCH: Final = "physical_design_mismatch"
@@ -56,7 +56,7 @@ class MssqlTarget:
             "the login may not alter the target, whose extended property holds the load marker",
             f"grant ALTER on {qualified(table)} to it",
         )
-        stored_columns(request, target, attached(self._database.rows, target))
+        stored_columns(LAYOUT, request, target, attached(self._database.rows, target))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)

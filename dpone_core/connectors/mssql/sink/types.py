@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dpone_core.connectors._sql.layout import LayoutDialect
 from dpone_core.connectors.mssql.text import quoted_name
-from dpone_core.connectors.mssql.types import UNBOUNDED, parts_of
+from dpone_core.connectors.mssql.types import UNBOUNDED, column_type, parts_of
 from dpone_core.errors import ConnectorError
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -87,6 +88,13 @@ def type_text(column: Column, *, is_key: bool = False) -> str:
 def created(column: Column, unique_key: tuple[str, ...] = ()) -> StoredColumn:
     """A column that this load creates; text of a key has a bound, so that it can be indexed."""
     return StoredColumn(column=column, declared=type_text(column, is_key=column.name in unique_key))
+
+
+LAYOUT: Final = LayoutDialect(
+    created=lambda column, request: created(column, request.unique_key),
+    existing=lambda column, declared: StoredColumn(column=column, declared=declared),
+    described=lambda column: column_type(type_text(column)),
+)
 
 
 def lineage_type(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.extract import count_expressions, counted
+from dpone_core.connectors._sql.probe import CountDialect, measured
 from dpone_core.connectors.mysql.session import Session
 from dpone_core.connectors.mysql.text import quoted_name
 from dpone_core.connectors.mysql.types import comparable
@@ -14,9 +14,16 @@ from dpone_core.ports.metrics import MetricRequest
 from .reader import MySqlSource
 from .selection import selection
 
+COUNTS = CountDialect(
+    rows="COUNT(*)",
+    nulls=lambda column: f"COUNT(*) - COUNT({quoted_name(column.name)})",
+    distincts=lambda column: f"COUNT(DISTINCT {comparable(column)})",
+)
+"""Distinct text is told apart by its code points, whatever the collation."""
+
 
 class MySqlMetricProbe:
-    """Distinct counts leave NULL out and tell text apart by its code points, whatever the collation."""
+    """MetricProbe of one database."""
 
     def __init__(self, session: Session, source: MySqlSource) -> None:
         self._session = session
@@ -26,12 +33,5 @@ class MySqlMetricProbe:
         if request.extract is None:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
-        parts = count_expressions(
-            request,
-            schema,
-            rows="COUNT(*)",
-            nulls=lambda column: f"COUNT(*) - COUNT({quoted_name(column.name)})",
-            distincts=lambda column: f"COUNT(DISTINCT {comparable(column)})",
-        )
         chosen = selection(request.extract, schema, self._session.address.database)
-        return counted(request, self._session.rows(f"SELECT {', '.join(parts)} {chosen}")[0])
+        return measured(request, schema, COUNTS, lambda selected: self._session.rows(f"SELECT {selected} {chosen}")[0])

@@ -82,13 +82,14 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """`computed` are the columns that only PostgreSQL fills (generated, GENERATED ALWAYS AS IDENTITY)."""
+    """`computed` are the columns that only PostgreSQL fills (generated, GENERATED ALWAYS AS IDENTITY); `note` is the
+    comment."""
 
     table: TableName
     oid: int
     kind: str
     is_logged: bool
-    comment: str
+    note: str
     is_owned: bool
     columns: tuple[TargetColumn, ...]
     computed: tuple[str, ...]
@@ -101,8 +102,8 @@ class TargetTable:
     def schema(self) -> TableSchema:
         return TableSchema(columns=tuple(found.column for found in self.columns))
 
-    def find(self, name: str) -> TargetColumn | None:
-        return next((found for found in self.columns if found.column.name == name), None)
+    def declared(self, column: Column) -> str:
+        return next(found.declared for found in self.columns if found.column.name == column.name)
 
 
 def resolve(table: TableName) -> TableName:
@@ -133,7 +134,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
         oid=int(oid),
         kind=str(kind),
         is_logged=persistence == "p",
-        comment=str(comment),
+        note=str(comment),
         is_owned=bool(owned),
         columns=tuple(
             TargetColumn(column=replace(column, type=writable_type(column.type)), declared=str(declared))

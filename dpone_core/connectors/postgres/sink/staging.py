@@ -13,7 +13,9 @@ import psycopg
 import pyarrow as pa
 
 from dpone_core.connectors._sql.keys import check_merge_key, refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.layout import may_swap, stored_columns
 from dpone_core.connectors._sql.projection import observed_projection
+from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors._sql.row_id import row_id_expression
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
@@ -29,11 +31,10 @@ from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandl
 
 from .catalog import artifact_of, attached, count_of, resolve, target_table
 from .copying import Copying, copying
-from .layout import may_swap, stored_columns
 from .lineage import PostgresRowId, constant_expression
 from .payload import PayloadRows
-from .publish import Publication
-from .types import StoredColumn, stored_schema
+from .publish import publication_dialect
+from .types import LAYOUT, StoredColumn, stored_schema
 
 
 class PostgresStaging:
@@ -51,7 +52,7 @@ class PostgresStaging:
             staged = artifact_of(request.ref, STAGING)
             target = target_table(self._database.rows, resolve(request.target))
             attachments = attached(self._database.rows, target) if target is not None else ()
-            stored = stored_columns(request, target, attachments)
+            stored = stored_columns(LAYOUT, request, target, attachments)
             rows = PayloadRows(request.schema, stored, without_null_keys(request, batches))
             ensure_schema(self._database, staged.schema or "")
             try:
@@ -82,7 +83,7 @@ class PostgresStaging:
         )
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
-        return Publication(self._database, handle, lock_timeout_seconds=self._lock_timeout_seconds).run()
+        return publish(publication_dialect(self._database, lock_timeout_seconds=self._lock_timeout_seconds), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
         """Dropping is idempotent, so a lost answer is asked for once more."""

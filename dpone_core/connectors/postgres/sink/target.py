@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualified
@@ -16,8 +17,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import Leftover, StageRequest
 
 from .catalog import artifact_of, attached, resolve, table_names, target_table
-from .layout import stored_columns
-from .types import created, require_name, stored_schema
+from .types import LAYOUT, created, require_name, stored_schema
 
 _RIGHTS_SQL: Final = """
 SELECT CASE WHEN n.oid IS NULL
@@ -61,7 +61,7 @@ class PostgresTarget:
                 code=_ASSUMPTION,
                 fix="make the role a member of the owner, or load with the owner",
             )
-        stored_columns(request, target, attached(self._database.rows, target))
+        stored_columns(LAYOUT, request, target, attached(self._database.rows, target))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dpone_core.connectors._sql.layout import LayoutDialect
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.type_map import MAX_PRECISION
 from dpone_core.errors import ConnectorError
@@ -82,6 +83,22 @@ def existing(column: Column, declared: str) -> StoredColumn:
     native = column.type.native
     wire = "text" if column.type.kind is ColumnKind.STRING and not _is_plain_string(native) else native
     return StoredColumn(column=column, wire=wire, declared=declared)
+
+
+def described(column: Column) -> ColumnType:
+    """The type PostgreSQL will describe for a kind that it has no own type for."""
+    kinds = {
+        ColumnKind.INT8: ColumnKind.INT16,
+        ColumnKind.UINT8: ColumnKind.INT16,
+        ColumnKind.UINT16: ColumnKind.INT32,
+        ColumnKind.UINT32: ColumnKind.INT64,
+    }
+    if column.type.kind is ColumnKind.UINT64:
+        return replace(column.type, kind=ColumnKind.DECIMAL, precision=UINT64_DIGITS, scale=0)
+    return replace(column.type, kind=kinds.get(column.type.kind, column.type.kind))
+
+
+LAYOUT: Final = LayoutDialect(created=lambda column, request: created(column), existing=existing, described=described)
 
 
 def writable_type(type_: ColumnType) -> ColumnType:

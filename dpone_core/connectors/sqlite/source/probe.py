@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.extract import count_expressions, counted
+from dpone_core.connectors._sql.probe import CountDialect, measured
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.sqlite.database import Database
 from dpone_core.errors import ConnectorError
@@ -14,12 +14,17 @@ from .reader import SqliteSource
 from .selection import selection
 from .types import comparable
 
+COUNTS = CountDialect(
+    rows="count(*)",
+    nulls=lambda column: f"count(*) FILTER (WHERE {quote_ansi(column.name)} IS NULL)" if column.nullable else "0",
+    distincts=lambda column: f"count(DISTINCT {comparable(column, quote_ansi(column.name))})",
+)
+"""Times count as instants, whatever separator their text uses. A column that is NOT NULL is not scanned for NULL, which
+the engine itself keeps out."""
+
 
 class SqliteMetricProbe:
-    """Distinct counts leave NULL out; times count as instants, whatever separator their text uses.
-
-    The engine itself keeps a column that is NOT NULL free of NULL, so nothing is scanned to count what it cannot hold.
-    """
+    """MetricProbe of one file."""
 
     def __init__(self, database: Database, source: SqliteSource) -> None:
         self._database = database
@@ -30,13 +35,9 @@ class SqliteMetricProbe:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema)
-        counts = count_expressions(
+        return measured(
             request,
             schema,
-            rows="count(*)",
-            nulls=lambda column: (
-                f"count(*) FILTER (WHERE {quote_ansi(column.name)} IS NULL)" if column.nullable else "0"
-            ),
-            distincts=lambda column: f"count(DISTINCT {comparable(column, quote_ansi(column.name))})",
+            COUNTS,
+            lambda selected: self._database.rows(f"SELECT {selected} {chosen.text}", chosen.parameters)[0],
         )
-        return counted(request, self._database.rows(f"SELECT {', '.join(counts)} {chosen.text}", chosen.parameters)[0])

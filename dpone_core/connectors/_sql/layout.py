@@ -1,0 +1,135 @@
+"""How staging of one load is laid out, and whether it may take the target's place or must be copied into it.
+
+For engines that publish in a transaction. It is asked before the first row, and again inside that transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Protocol, TypeVar
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.lineage import ROW_ID, lineage_schema
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import StageRequest
+
+_MISMATCH: Final = "physical_design_mismatch"
+Stored = TypeVar("Stored")
+
+
+class SinkTable(Protocol):
+    """A table of the sink as its catalogue describes it.
+
+    `computed` are the columns that only the engine fills, which `schema` leaves out. `note` is the text that holds a
+    load marker: the comment of the table, or a property of ours; '' where there is none.
+    """
+
+    @property
+    def schema(self) -> TableSchema: ...
+
+    @property
+    def computed(self) -> tuple[str, ...]: ...
+
+    @property
+    def note(self) -> str: ...
+
+    def declared(self, column: Column) -> str:
+        """The type of one of its columns in the engine's own words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutDialect(Generic[Stored]):
+    """How one engine lays out a column of staging: one that the load creates, or one of the target in its own type.
+
+    `described` is the type that the engine describes for a column it has created. Without `replaces_attached` the rows
+    of a table that has something attached cannot be replaced in one transaction.
+    """
+
+    created: Callable[[Column, StageRequest], Stored]
+    existing: Callable[[Column, str], Stored]
+    described: Callable[[Column], ColumnType]
+    replaces_attached: bool = True
+
+
+def lineage_names(request: StageRequest) -> tuple[str, ...]:
+    row_id = (ROW_ID,) if request.lineage.row_id_columns else ()
+    return (*request.lineage.constants, *row_id)
+
+
+def may_swap(request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]) -> bool:
+    """A load's own table takes the target's place when nothing hangs on the target, or when there is none."""
+    return target is None or (request.strategy is StrategyMode.FULL_REFRESH and not attachments)
+
+
+def stored_columns(
+    dialect: LayoutDialect[Stored], request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]
+) -> tuple[Stored, ...]:
+    """Payload columns as staging holds them: those of the target, in its own types, where rows are copied into it.
+
+    Raises ConnectorError `physical_design_mismatch` or `sink_column_unsupported` for a target that cannot take them.
+    """
+    if target is None:
+        return tuple(dialect.created(column, request) for column in request.schema.columns)
+    _refuse_computed(request, target)
+    if may_swap(request, target, attachments):
+        return tuple(_followed(dialect, column, request, target) for column in request.schema.columns)
+    if request.strategy is StrategyMode.FULL_REFRESH:
+        refuse_different(dialect, request, target, attachments)
+    return tuple(_copied(dialect, column, target) for column in request.schema.columns)
+
+
+def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
+    for name in target.computed:
+        if request.schema.find(name) is not None:
+            raise ConnectorError(
+                f"the target computes column {name!r} itself", code=_MISMATCH, fix="leave it out in options.query"
+            )
+
+
+def refuse_different(
+    dialect: LayoutDialect[Stored], request: StageRequest, target: SinkTable, attachments: tuple[str, ...]
+) -> None:
+    """A full refresh of a table that has something attached keeps the table, so its columns must be the source's."""
+    if not dialect.replaces_attached:
+        raise ConnectorError(
+            f"the target has {', '.join(attachments)} that a full refresh by swap would lose", code=_MISMATCH
+        )
+    wanted = TableSchema(columns=(*request.schema.columns, *lineage_schema(lineage_names(request)).columns))
+    found: list[str] = []
+    for column in wanted.columns:
+        there = target.schema.find(column.name)
+        if there is None:
+            found.append(f"column {column.name!r} is not in the target")
+        elif not there.type.same_values(dialect.described(column)):
+            found.append(f"column {column.name!r} is {column.type} and {there.type} in the target")
+    found += [f"column {name!r} is in the target only" for name in target.schema.names if wanted.find(name) is None]
+    if found:
+        raise ConnectorError(
+            f"the target has {', '.join(attachments)}, which a new table would not have,"
+            f" and other columns than the source: {'; '.join(found)}",
+            code=_MISMATCH,
+            fix="change the target's columns by hand, or remove what is attached to it",
+        )
+
+
+def _followed(dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable) -> Stored:
+    """The source's column, in the target's own type (jsonb, an enum, money) where that holds the same values."""
+    there = target.schema.find(column.name)
+    if there is None or not there.type.same_values(column.type):
+        return dialect.created(column, request)
+    return dialect.existing(replace(there, nullable=column.nullable), target.declared(there))
+
+
+def _copied(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -> Stored:
+    there = target.schema.find(column.name)
+    if there is None:
+        raise ConnectorError(f"the target has no column {column.name!r}", code=_MISMATCH)
+    if there.type.kind is ColumnKind.UNSUPPORTED:
+        raise ConnectorError(
+            f"column {column.name!r}: the target's type takes no rows exactly: {there.type.native}",
+            code="sink_column_unsupported",
+        )
+    return dialect.existing(there, target.declared(there))

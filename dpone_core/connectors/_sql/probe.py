@@ -1,0 +1,104 @@
+"""Acceptance metrics in one aggregate query: rows, NULLs and exact distinct values of a selection or a table.
+
+NULL is no distinct value. An engine whose hash tables do not spill counts distinct values apart: up to
+`LARGE_TABLE_ROWS` they share one more query; above, each gets a query of its own, so that one hash set at a time is in
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dpone_core.errors import ConnectorError
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import Column, TableSchema
+from dpone_core.ports.metrics import MetricRequest
+
+LARGE_TABLE_ROWS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountDialect:
+    """How one engine counts rows, and the NULLs and distinct values of a column.
+
+    With `distincts_apart`, distinct counts run in queries of their own, inside a block that `full_memory` opens.
+    """
+
+    rows: str
+    nulls: Callable[[Column], str]
+    distincts: Callable[[Column], str]
+    distincts_apart: bool = False
+    full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+def measured(
+    request: MetricRequest,
+    schema: TableSchema,
+    counts: CountDialect,
+    first_row: Callable[[str], Sequence[Any]],
+    *,
+    place: str = "source",
+) -> Mapping[str, object]:
+    """The probe's answer. `first_row` answers a select list over what is measured, whose columns are `schema`.
+
+    Raises ConnectorError `metric_column_unknown` for a column that is not in `schema`.
+    """
+    nulls = [counts.nulls(_column(schema, name, place)) for name in request.null_counts]
+    distincts = [counts.distincts(_column(schema, name, place)) for name in request.distinct_counts]
+    row = [*first_row(", ".join([counts.rows, *nulls, *([] if counts.distincts_apart else distincts)]))]
+    if counts.distincts_apart and distincts:
+        together = [", ".join(distincts)] if int(row[0]) <= LARGE_TABLE_ROWS else distincts
+        with counts.full_memory():
+            row += [value for each in together for value in first_row(each)]
+    split = 1 + len(request.null_counts)
+    answer: dict[str, object] = {
+        "null_counts": dict(zip(request.null_counts, row[1:split], strict=True)),
+        "distinct_counts": dict(zip(request.distinct_counts, row[split:], strict=True)),
+    }
+    if request.row_count:
+        answer["row_count"] = row[0]
+    return answer
+
+
+def _column(schema: TableSchema, name: str, place: str) -> Column:
+    column = schema.find(name)
+    if column is None:
+        raise ConnectorError(f"column {name!r} is not in the {place}", code="metric_column_unknown")
+    return column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkProbeDialect:
+    """How one engine finds a table and asks it; `rows` answers a small query."""
+
+    resolve: Callable[[TableName], TableName]
+    schema_of: Callable[[TableName], TableSchema | None]
+    qualified: Callable[[TableName], str]
+    rows: Callable[[str], Sequence[Sequence[Any]]]
+    counts: CountDialect
+
+
+class SqlSinkProbe:
+    """MetricProbe of staged and published tables, over any engine that answers aggregate queries."""
+
+    def __init__(self, dialect: SinkProbeDialect) -> None:
+        self._dialect = dialect
+
+    def collect(self, request: MetricRequest) -> Mapping[str, object]:
+        if request.table is None:
+            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
+        dialect = self._dialect
+        table = dialect.resolve(request.table)
+        schema = dialect.schema_of(table)
+        if schema is None:
+            raise ConnectorError("the table to be measured does not exist", code="target_not_found")
+        return measured(
+            request,
+            schema,
+            dialect.counts,
+            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualified(table)}")[0],
+            place="table",
+        )

@@ -1,0 +1,344 @@
+"""THE commit boundary of SQL sinks that publish in one transaction, whose own marker says whether it happened.
+
+For every engine in this order: publications of the same target are waited for, other writers of it are kept out, the
+target is looked at. One that carries this load's marker is left as it is. Else the strategy's statements run, the rows
+in the target are counted and compared with what they must be, the marker is written, and COMMIT follows. Whatever
+differs ends the transaction: the target is as it was then. Readers see the old rows or the new rows.
+
+ClickHouse has no transactions and publishes by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from dpone_core.connectors._sql.keys import refuse_ambiguous_target
+from dpone_core.connectors._sql.layout import LayoutDialect, SinkTable, may_swap, refuse_different
+from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectionLostError, ConnectorError
+from dpone_core.model.artifacts import LoadRef, load_marker, marker_in
+from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
+from dpone_core.model.table_schema import Column, TableSchema, is_framework_column
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import FinalizeResult, StagedHandle
+
+_REFUSED: Final = "finaliser_refused"
+Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+"""The rows of one statement, () for one that answers none; inside a transaction, or outside of any."""
+Table = TypeVar("Table", bound=SinkTable)
+
+
+class Begin(Protocol):
+    def __call__(self, *, code: str, message: str) -> AbstractContextManager[Ask]:
+        """A transaction that commits at the end of its block and rolls back on any error; driver errors leave it as
+        ConnectorError `code`, a lost session as ConnectionLostError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDialect:
+    """How one engine runs a transaction, and who waits for it.
+
+    `rows` asks outside of any transaction. The `keep_..._out` functions wait and hold until the transaction ends: for
+    other publications of a target, for any other writer of it. An error of the class `in_doubt` leaves open whether the
+    COMMIT happened.
+    """
+
+    begin: Begin
+    rows: Ask
+    keep_publications_out: Callable[[Ask, TableName], None] = lambda ask, target: None
+    keep_writers_out: Callable[[Ask, TableName], None] = lambda ask, target: None
+    in_doubt: type[ConnectorError] = ConnectionLostError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogDialect(Generic[Table]):
+    """How one engine finds a table, what hangs on it (in words), and its rows. `artifact_of` names one of a load."""
+
+    resolve: Callable[[TableName], TableName]
+    artifact_of: Callable[[LoadRef, str], TableName]
+    find: Callable[[Ask, TableName], Table | None]
+    attached: Callable[[Ask, Table], tuple[str, ...]]
+    count: Callable[[Ask, TableName], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerDialect(Generic[Table]):
+    """Where one engine keeps what a publication says of itself: on the target its load marker, on staging how many rows
+    a merge has updated. `write_marker` takes the target as it was before the publication, None where there was none."""
+
+    write_marker: Callable[[Ask, TableName, Table | None, str], None]
+    note_updates: Callable[[Ask, TableName, int], None]
+    noted_updates: Callable[[Ask, TableName], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementDialect:
+    """How one engine spells the statements of a publication.
+
+    `same_key` compares the key columns of two tables and `key_list` lists them, both by values that are equal exactly.
+    `delete_partitions` removes from a target the partitions that staged rows lie in. `swap` lets staging take the place
+    of the target (which exists or not) and says by what name. Merges and replacements run inside `full_memory`.
+    """
+
+    qualified: Callable[[TableName], str]
+    same_key: Callable[[Sequence[Column], str, str], str]
+    key_list: Callable[[Sequence[Column], str], str]
+    delete_partitions: Callable[[TableName, TableName, PartitionBy, Column], str]
+    swap: Callable[[Ask, StagedHandle, TableName, bool], str]
+    quoted: Callable[[str], str] = quote_ansi
+    row_count: str = "count(*)"
+    before_merge: Callable[[TableName], tuple[str, ...]] = lambda staged: ()
+    replacement: str = "replace_partitions_in_transaction"
+    full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationDialect(Generic[Table]):
+    """All that one engine says of a publication; `engine` is its name in messages."""
+
+    engine: str
+    transactions: TransactionDialect
+    catalog: CatalogDialect[Table]
+    marker: MarkerDialect[Table]
+    statements: StatementDialect
+    layout: LayoutDialect[Any]
+
+
+def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> FinalizeResult:
+    """Publishes one staged load once; called again for a load that is already published it changes nothing.
+
+    While the target is as it was it raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or
+    `physical_design_mismatch`; where that cannot be said, CommitOutcomeUnknownError.
+    """
+    return _Publication(dialect, handle).run()
+
+
+def settled_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
+    """What the target says of its load once no publication of it runs any more; None when there is no target."""
+    with dialect.transactions.begin(
+        code="sink_query_failed", message="the target could not be asked for its load marker"
+    ) as ask:
+        dialect.transactions.keep_publications_out(ask, target)
+        found = dialect.catalog.find(ask, target)
+    return None if found is None else found.note
+
+
+class SqlPublications(Generic[Table]):
+    """PublicationPort of one database. A load marker is written in the transaction that publishes, so it decides."""
+
+    def __init__(self, dialect: PublicationDialect[Table]) -> None:
+        self._dialect = dialect
+
+    def row_count(self, target: TableName) -> int | None:
+        ask, catalog = self._dialect.transactions.rows, self._dialect.catalog
+        table = catalog.resolve(target)
+        return 0 if catalog.find(ask, table) is None else catalog.count(ask, table)
+
+    def last_marker(self, target: TableName) -> str | None:
+        note = settled_note(self._dialect, self._dialect.catalog.resolve(target))
+        return None if note is None else marker_in(note)
+
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        found = self.last_marker(ref.target)
+        if found is None:
+            return False
+        if found == load_marker(ref.identity):
+            return True
+        return False if found == marker_before else None
+
+
+class _Publication(Generic[Table]):
+    """All that is told of a publication is counted before its COMMIT: nothing that fails behind it could deny it."""
+
+    def __init__(self, dialect: PublicationDialect[Table], handle: StagedHandle) -> None:
+        self._dialect = dialect
+        self._handle = handle
+        self._request = handle.request
+        self._staged = handle.table
+        self._target = dialect.catalog.resolve(handle.request.target)
+        self._marker = load_marker(handle.request.identity)
+        self._updated = 0
+        self._total: int | None = None
+        self._was_published = False
+
+    def run(self) -> FinalizeResult:
+        try:
+            with self._dialect.transactions.begin(
+                code=_REFUSED, message=f"{self._dialect.engine} refused to publish; the target is as it was"
+            ) as ask:
+                finaliser = self._publish(ask)
+        except self._dialect.transactions.in_doubt as error:
+            self._settle(error)
+            finaliser = "settled_by_marker"
+        except ConnectorError as error:
+            self._refuse_denial(error)
+            raise
+        return FinalizeResult(
+            finaliser=finaliser,
+            inserted_rows=self._handle.staged_rows - self._updated,
+            updated_rows=self._updated,
+            total_rows=self._total or 0,
+        )
+
+    def _publish(self, ask: Ask) -> str:
+        transactions, catalog = self._dialect.transactions, self._dialect.catalog
+        transactions.keep_publications_out(ask, self._target)
+        target = catalog.find(ask, self._target)
+        if target is not None:
+            transactions.keep_writers_out(ask, self._target)
+            target = catalog.find(ask, self._target)
+        if target is not None and self._marker in target.note:
+            self._was_published = True
+            self._recount(ask)
+            return "already_published"
+        staged = catalog.find(ask, self._staged)
+        if staged is None:
+            raise ConnectorError("the staging table of this load is gone", code=_REFUSED)
+        finaliser, expected = self._change(ask, target, staged.schema)
+        self._total = catalog.count(ask, self._target)
+        if self._total != expected:
+            raise ConnectorError(
+                f"the target was expected to hold {expected} rows and would hold {self._total};"
+                " nothing was published and the target is as it was",
+                code=_REFUSED,
+                fix="run again; let nothing else write into staging, and look for triggers on the target",
+            )
+        self._dialect.marker.write_marker(ask, self._target, target, self._marker)
+        return finaliser
+
+    def _change(self, ask: Ask, target: Table | None, staged: TableSchema) -> tuple[str, int]:
+        """What was done, and how many rows the target must hold now."""
+        statements, catalog, rows = self._dialect.statements, self._dialect.catalog, self._handle.staged_rows
+        attachments = catalog.attached(ask, target) if target is not None else ()
+        if target is None or may_swap(self._request, target, attachments):
+            return statements.swap(ask, self._handle, self._target, target is not None), rows
+        match self._request.strategy:
+            case StrategyMode.FULL_REFRESH:
+                refuse_different(self._dialect.layout, self._request, target, attachments)
+                ask(f"DELETE FROM {statements.qualified(self._target)}", ())
+                self._insert(ask, staged)
+                return "replace_in_transaction", rows
+            case StrategyMode.INCREMENTAL_APPEND:
+                before = catalog.count(ask, self._target)
+                self._insert(ask, staged)
+                return "insert_in_transaction", before + rows
+            case StrategyMode.INCREMENTAL_MERGE:
+                before = catalog.count(ask, self._target)
+                with statements.full_memory():
+                    self._merge(ask, target.schema, staged)
+                return "merge_in_transaction", before + rows - self._updated
+            case StrategyMode.PARTITION_REPLACE:
+                with statements.full_memory():
+                    self._delete_partitions(ask, staged)
+                    kept = catalog.count(ask, self._target)
+                    self._insert(ask, staged)
+                return statements.replacement, kept + rows
+
+    def _merge(self, ask: Ask, target: TableSchema, staged: TableSchema) -> None:
+        request, spelled = self._request, self._dialect.statements
+        table, source = spelled.qualified(self._target), spelled.qualified(self._staged)
+        keys = [column for name in request.unique_key if (column := staged.find(name)) is not None]
+        for statement in spelled.before_merge(self._staged):
+            ask(statement, ())
+        same = spelled.same_key(keys, "target", "staged")
+        grouped = (
+            f"SELECT {spelled.row_count} AS held FROM {table} AS target JOIN {source} AS staged"
+            f" ON {same} GROUP BY {spelled.key_list(keys, 'staged')}"
+        )
+        held, distinct = ask(
+            f"SELECT COALESCE(SUM(held), 0) AS held, {spelled.row_count} AS found FROM ({grouped}) AS matched", ()
+        )[0]
+        refuse_ambiguous_target(request, staged_matches=int(distinct), target_matches=int(held))
+        self._updated = int(distinct)
+        settings = self._settings(target, staged)
+        if settings and self._updated:
+            ask(
+                f"UPDATE {table} SET {', '.join(settings)} FROM {source} AS staged"
+                f" WHERE {spelled.same_key(keys, table, 'staged')}",
+                (),
+            )
+        self._insert(ask, staged, f" AS staged WHERE NOT EXISTS (SELECT 1 AS one FROM {table} AS target WHERE {same})")
+        self._dialect.marker.note_updates(ask, self._staged, self._updated)
+
+    def _settings(self, target: TableSchema, staged: TableSchema) -> list[str]:
+        """What a merge sets in the rows it updates. Technical columns that this load does not write become NULL: what
+        they say of an updated row is of another load."""
+        quoted, request = self._dialect.statements.quoted, self._request
+        changed = [name for name in staged.names if name not in (*request.unique_key, *request.target_only)]
+        loaded = {name.casefold() for name in staged.names}
+        unloaded = [name for name in target.names if is_framework_column(name) and name.casefold() not in loaded]
+        return [
+            *(f"{quoted(name)} = staged.{quoted(name)}" for name in changed),
+            *(f"{quoted(name)} = NULL" for name in unloaded),
+        ]
+
+    def _delete_partitions(self, ask: Ask, staged: TableSchema) -> None:
+        by = self._request.physical_design.partition_by
+        column = staged.find(by.column) if by is not None else None
+        if by is None or column is None:
+            raise ConnectorError("partition_replace needs a partition key", code="physical_design_mismatch")
+        ask(self._dialect.statements.delete_partitions(self._target, self._staged, by, column), ())
+
+    def _insert(self, ask: Ask, staged: TableSchema, which: str = "") -> None:
+        spelled = self._dialect.statements
+        names = ", ".join(map(spelled.quoted, staged.names))
+        source = f"SELECT {names} FROM {spelled.qualified(self._staged)}{which}"
+        ask(f"INSERT INTO {spelled.qualified(self._target)} ({names}) {source}", ())
+
+    def _settle(self, error: ConnectorError) -> None:
+        """Returns when the transaction is in the target; raises when it certainly is not, or when nobody can say."""
+        try:
+            note = settled_note(self._dialect, self._target)
+            if note is not None and self._marker in note:
+                if self._total is None:
+                    self._recount(self._dialect.transactions.rows)
+                return
+        except ConnectorError:
+            raise CommitOutcomeUnknownError(
+                "the publishing transaction failed, and the target cannot be asked whether it holds the load"
+            ) from error
+        if not isinstance(error, ConnectionLostError):
+            raise error
+        raise ConnectorError(
+            "the session was lost before the commit; the target is as it was", code=_REFUSED
+        ) from error
+
+    def _refuse_denial(self, error: ConnectorError) -> None:
+        """Of a target that an earlier call has published, no failure of this one may say that it is as it was."""
+        if self._was_published:
+            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
+
+    def _recount(self, ask: Ask) -> None:
+        """Of a publication that an earlier call had committed."""
+        self._updated = self._dialect.marker.noted_updates(ask, self._staged)
+        self._total = self._dialect.catalog.count(ask, self._target)
+
+
+def same_key_ansi(columns: Sequence[Column], left: str, right: str) -> str:
+    """For engines whose `=` is exact."""
+    return " AND ".join(f"{left}.{name} = {right}.{name}" for name in (quote_ansi(c.name) for c in columns))
+
+
+def key_list_ansi(columns: Sequence[Column], table: str) -> str:
+    return ", ".join(f"{table}.{quote_ansi(column.name)}" for column in columns)
+
+
+def delete_partitions_ansi(target: str, staged: str, by: PartitionBy) -> str:
+    """NULL is a partition too."""
+    return (
+        f"DELETE FROM {target} AS target USING"
+        f" (SELECT DISTINCT {partition_ansi(by, 'staged')} AS part FROM {staged} AS staged) AS replaced"
+        f" WHERE {partition_ansi(by, 'target')} IS NOT DISTINCT FROM replaced.part"
+    )
+
+
+def partition_ansi(by: PartitionBy, table: str) -> str:
+    """What rows of one partition have in common; instants are taken in UTC, the session's time zone."""
+    column = f"{table}.{quote_ansi(by.column)}"
+    if by.granularity is PartitionGranularity.VALUE:
+        return column
+    return f"date_trunc({literal_ansi(by.granularity.value)}, {column})"
