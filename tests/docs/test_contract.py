@@ -1,5 +1,5 @@
-"""The page "The contract": every row has an id of its own and a test that exists, every id that is cited exists, and
-the number of rows in safety chapters without a guard in the mutation list may only fall.
+"""The page "The contract": every row has an id of its own and a test that exists, every id that is cited exists,
+nothing is cited that is not in the repository, and the rows of safety chapters without a guard only become fewer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ WITHOUT_GUARD: Final = 99
 ID = re.compile(r"[A-Z]{2,5}-\d{2,3}")
 TEST = re.compile(r"`((?:tests|dpone_core/testing)/[\w/]+\.py)::(\w+)`")
 STATED = re.compile(r"^.*\bThis page has (\d+) rows\.", re.MULTILINE)
-CITING: Final = ("dpone", "dpone_core", "dpone_airflow", "dag_factories", "tests", "docs", "benchmarks", "examples")
+FOREIGN = re.compile(
+    r"""\bS[01]\b|\bS3\ "|\b[Ff]acts\ \d|\b[Dd]esign\ (?:sections?\ )?["\d]|\b(?:kpo|engines|cases|house|gates)\.md\b
+    |\b[Cc]ases?\ [A-L]\d{2}\b|(?<=\w\ )\([A-L]\d{2}[,)]|"{3}[A-L]\d{2}[:.,]""",
+    re.VERBOSE,
+)
+"""Papers and lists of cases that are not in the repository: a rule is cited by its id."""
+DECISION = re.compile(r"\bADR[ -](\d{4})\b")
+CITING: Final = (
+    *("dpone", "dpone_core", "dpone_airflow", "dag_factories", "schemas"),
+    *("tests", "docs", "benchmarks", "examples"),
+)
 WRITTEN: Final = frozenset({".py", ".md", ".yaml", ".yml", ".json", ".toml", ".sql", ".txt", ".sh"})
 
 
@@ -170,6 +180,12 @@ def read_citing_files() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8", errors="replace")
 
 
+def find_foreign(text: str, decisions: Iterable[str]) -> list[str]:
+    """What a text cites and the repository does not hold. `decisions` are the numbers of docs/adr."""
+    foreign = [match.group() for match in FOREIGN.finditer(text)]
+    return foreign + [f"ADR {number}" for number in DECISION.findall(text) if number not in decisions]
+
+
 def find_unguarded(page: Page, guards: Iterable[Mutation]) -> list[str]:
     """Ids of rows in safety chapters that no guard names."""
     safety = {chapter.prefix for chapter in page.chapters if chapter.safety}
@@ -213,6 +229,12 @@ def test_every_cited_id_is_in_the_contract() -> None:
         for identity in find_cited(text, prefixes) - CONTRACT.ids
     }
     assert unknown == set()
+
+
+def test_nothing_is_cited_that_is_not_in_the_repository() -> None:
+    decisions = {path.name[:4] for path in (ROOT / "docs" / "adr").glob("*.md")}
+    found = [f"{path}: {cited}" for path, text in read_citing_files() for cited in find_foreign(text, decisions)]
+    assert found == []
 
 
 def test_every_id_of_a_guard_is_in_the_contract() -> None:
@@ -290,6 +312,24 @@ def test_a_row_without_its_test_is_found(cell: str, problem: str) -> None:
 def test_a_cited_id_is_found_wherever_it_stands() -> None:
     text = "Contract: AB-01, CD-7. `AB-012` (CD-101) XAB-03 AB-x EF-01"
     assert find_cited(text, ["AB", "CD"]) == {"AB-01", "CD-7", "AB-012", "CD-101"}
+
+
+@pytest.mark.parametrize(
+    "cited",
+    [
+        *("S" + '0 "Failure ordering"', "(S" + "1)", "S" + '3 "CLI"', "Facts" + " 4.4", "design" + " 12"),
+        *("Design" + ' "Quality"', "design" + " section 7", "kpo" + ".md 3", "case" + " C36", "a rule (C" + "36)"),
+        *('""' + '"C' + "36: a rule", "ADR" + " 0025"),
+    ],
+)
+def test_a_paper_that_is_not_in_the_repository_is_found(cited: str) -> None:
+    (found,) = find_foreign(f"A rule. Source: {cited}.", ["0001"])
+    assert found.removesuffix(",") in f"Source: {cited}."
+
+
+def test_ordinary_words_are_no_papers() -> None:
+    text = f"a bucket of S{3}, physical_design, ADR 0001, in any case, E76 = 1, f(E76), PG-04, by design"
+    assert find_foreign(text, ["0001"]) == []
 
 
 def test_the_files_that_may_cite_the_contract_are_read() -> None:

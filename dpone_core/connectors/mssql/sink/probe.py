@@ -16,7 +16,7 @@ from .database import Database
 
 
 class MssqlSinkProbe:
-    """Distinct counts leave NULL out and tell text apart by its bytes, as on the source side (D17)."""
+    """Distinct counts leave NULL out and tell text apart by its bytes, as on the source side (MSSQL-16)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

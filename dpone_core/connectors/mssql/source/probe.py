@@ -17,7 +17,7 @@ from .selection import selection
 
 
 class MssqlMetricProbe:
-    """Distinct counts leave NULL out and tell text apart by its bytes, whatever the collation (D17)."""
+    """Distinct counts leave NULL out and tell text apart by its bytes, whatever the collation (MSSQL-16)."""
 
     def __init__(self, session: Session, source: MssqlSource) -> None:
         self._session = session
