@@ -1,6 +1,6 @@
 """Titles, Markdown and links that the Airflow UI shows for a process, its steps and its gate. Pure and short.
 
-Source: S1 "Airflow GitOps UX", design 12.
+Contract: DAG-15, AIR-25.
 """
 
 from __future__ import annotations

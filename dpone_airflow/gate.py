@@ -1,7 +1,7 @@
 """DponeOutcomeGateOperator: the last task of a process; it passes only what receipts and task states prove.
 
 With trigger rule all_done it always runs, so it must fail by itself: otherwise a failed load would leave a green run.
-Source: design 12; kpo.md 3.1; cases A01, A06, A15, A16, A21.
+Contract: AIR-01, AIR-03, AIR-12, AIR-15.
 """
 
 from __future__ import annotations

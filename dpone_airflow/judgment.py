@@ -2,7 +2,7 @@
 
 Fail closed: a run passes only if every step has a task that succeeded *and* its own receipt that says succeeded; of a
 mapped step, one for each partition of the plan whose own receipt was accepted, and no others.
-Source: design 12; kpo.md 3.1; cases A01, A06, A15, A21, A22.
+Contract: AIR-03, AIR-05, AIR-10, AIR-12, AIR-15, AIR-16.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The extra link from a task to its load report: below `[dpone] evidence_base_url`, beside the receipt's run.json.
 
-A link is a convenience: whatever goes wrong it is the empty text, never an error. Source: design 12, kpo.md 4.5.
+A link is a convenience: whatever goes wrong it is the empty text, never an error. Contract: POD-14.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DponeMappedPodOperator: a step that Airflow maps over the partitions of a plan, one pod for each map index.
 
 Airflow makes it in the process of each task out of the arguments of `partial` and one mapping item, so it has a
-constructor, and a module that no other DAG imports. Source: design 10 and 12; kpo.md 8; cases A21, A22.
+constructor, and a module that no other DAG imports. Contract: AIR-15, AIR-32, AIR-33.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns a plan's receipt into one mapping item per partition, and checks that an item belongs to a map index. Pure.
 
 Item N is partition N of the plan (0 is the partition of NULL keys), and Airflow gives it map index N: what a pod stages
-is known from its index alone. Source: design 10 and 12; cases A21, A22.
+is known from its index alone. Contract: AIR-32, AIR-33.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads of one DAG run what the gate judges: each task's state and receipt, index by index.
 
-Receipts are pulled one at a time: Airflow 2 drops missing entries from a list without a word. Source: kpo.md 3.1; A22.
+Receipts are pulled one at a time: Airflow 2 drops missing entries from a list without a word. Contract: AIR-30.
 """
 
 from __future__ import annotations

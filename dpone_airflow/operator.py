@@ -2,7 +2,8 @@
 
 The stock operator calls a task successful when its pod ends with exit 0 and no receipt, and on SIGTERM of the worker;
 and it retries every failure. This one validates and re-projects the receipt, takes the pod's termination message as
-second channel, fails where proof is missing, and retries only what a repeat cannot harm. Source: design 12, kpo.md 3.
+second channel, fails where proof is missing, and retries only what a repeat cannot harm. Contract: AIR-04, AIR-06,
+AIR-34.
 """
 
 # ruff: noqa: E402  an older provider must be refused by name before its missing parts raise an ImportError

@@ -1,6 +1,6 @@
 """What the DAG file knows of a step, and the decision after one try: pass, retry or stop. Pure.
 
-A retry happens only where it is known to harm nothing. Source: design 12; kpo.md 3.1; cases A01, A06, A15, A21.
+A retry happens only where it is known to harm nothing. Contract: AIR-04, AIR-20, AIR-21, AIR-22, AIR-23.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DponePartitionsOperator: the receipt of a plan -> the list over which Airflow maps; it runs in the worker, in no pod.
 
 Fail closed: only the plan's own succeeded receipt of this run gives a list, and no list is longer than Airflow maps.
-Source: design 10 and 12; kpo.md 3.1; cases A15, A21, A22.
+Contract: AIR-15, AIR-33.
 """
 
 from __future__ import annotations

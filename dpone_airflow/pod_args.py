@@ -2,7 +2,7 @@
 
 A step's pod gets its identity by environment, the receipts it must check as one variable, and only the secrets it
 names, by reference. Settings of the cluster arrive as one merged `PlatformSettings`. Nothing here is a secret value,
-so all of it may be shown in the Airflow UI. Source: design 12; kpo.md 5 and 6; case A28.
+so all of it may be shown in the Airflow UI. Contract: POD-10, POD-11, POD-12, DAG-10, EVID-13.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The oldest Airflow and provider versions that dpone is tested with; older ones are refused. Imports no vendor.
 
 An older KubernetesPodOperator loses the receipt of a failed pod or hangs on it: a task would then say less than the
-truth. Source: design 12; cases A02, A14, A16.
+truth. Contract: POD-02.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Airflow's provider discovery reads. Import-free: every Airflow process loads it. Source: design 12, 14."""
+"""What Airflow's provider discovery reads. Import-free: every Airflow process loads it."""
 
 
 def get_provider_info():  # type: ignore[no-untyped-def]

@@ -4,7 +4,7 @@ whose key ranges have tasks of their own: plan -> partitions -> one mapped task 
 Two forms: one visible task per step (`wire_dpone_gitops_task_group`), or one task that runs everything inline
 (`wire_dpone_gitops_task_with_gate`). Parsing reads one small file and nothing else: no database, no connection, no
 clock. A DAG should keep max_active_runs=1: two runs at once would compete for the lease of one target.
-Source: S1 "Airflow GitOps UX"; design 12; kpo.md 6 and 8.
+Contract: DAG-01, DAG-03, DAG-05, DAG-12.
 """
 
 from __future__ import annotations

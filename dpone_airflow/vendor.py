@@ -1,6 +1,6 @@
 """Turns pure pod arguments into keyword arguments of the installed KubernetesPodOperator, with Kubernetes' own types.
 
-The only wiring module that imports vendors, and only when a task is made. Source: design 12; kpo.md 7.
+The only wiring module that imports vendors, and only when a task is made. Contract: POD-15.
 """
 
 from __future__ import annotations

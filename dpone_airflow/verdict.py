@@ -1,6 +1,6 @@
 """The gate's verdict on a run: the flat XCom mapping, the advice for a person and the log lines. Pure.
 
-Source: design 12; kpo.md 3.1; cases A01, A06, A22.
+Contract: AIR-10, AIR-16, AIR-24, AIR-25.
 """
 
 from __future__ import annotations

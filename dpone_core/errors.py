@@ -2,7 +2,7 @@
 
 An error's message is safe to print and to persist: it never holds SQL text, rows, credentials, URLs or driver
 messages. Facts an operator needs are attributes. An error that carries a domain value lives beside that value.
-A released code is never renamed. Sources: S0 "Public contract", S1 "Quality-gate failure diagnostics", S3 "CLI".
+A released code is never renamed. Contract: FAIL-31, CLI-01, CLI-02.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ErrorCode = NewType("ErrorCode", str)
 
 
 class ExitClass(IntEnum):
-    """Process exit status by what had happened when the error was raised (S3 "CLI")."""
+    """Process exit status by what had happened when the error was raised (CLI-01, CLI-02)."""
 
     SUCCESS = 0
     EXECUTED = 1

@@ -1,7 +1,7 @@
 """Finds the files shipped beside the code and reads files of others within a bound.
 
 In a wheel `schemas/` and `dag_factories/` lie under `dpone_core/_bundled`; in a checkout they stand beside the package.
-Source: design 13 and 14.
+Contract: POD-16.
 """
 
 from __future__ import annotations

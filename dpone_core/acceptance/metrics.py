@@ -1,7 +1,7 @@
 """Checks the answer of a metric probe and builds the snapshot from it. Only requested, possible counts are taken over.
 
 Anything else a probe returns (kind, dataset, columns, extra keys, warning text) never enters evidence.
-Source: S0 "canonical evidence and native terminal ordering", rules 5 and 6.
+Contract: ACC-24, ACC-25, ACC-26.
 """
 
 from __future__ import annotations

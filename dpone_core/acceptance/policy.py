@@ -1,7 +1,6 @@
 """The acceptance policy of a load, built once from the `quality.acceptance` mapping of its manifest.
 
-The rules of that mapping are in `authoring.acceptance`, not here. Sources: S0 "Python API",
-"Manifest/schema"; Facts 5 "acceptance" and `policy_snapshot_id`.
+The rules of that mapping are in `authoring.acceptance`, not here. Contract: ACC-01, ACC-06, SNAP-10.
 """
 
 from __future__ import annotations

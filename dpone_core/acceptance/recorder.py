@@ -1,8 +1,7 @@
 """Measures the requested sides of a load with metric probes and records one snapshot for each.
 
 The coordinator passes the datasets that exist to `validate` and calls `capture` at the right moment of its own order
-of steps; this module knows no coordinator and no staged handle. Sources: S0 "Python API", "Shared validation"; S1
-"Acceptance lifecycle".
+of steps; this module knows no coordinator and no staged handle. Contract: ACC-14, ACC-29, ACC-33.
 """
 
 from __future__ import annotations

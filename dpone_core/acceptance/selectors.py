@@ -1,8 +1,8 @@
 """Resolves the column selectors of an acceptance policy over the schema of one side.
 
 `all_columns` means every column; any other word leaves out the technical columns `__dpone__*`. A column whose type
-cannot be counted is left out with a warning, unless it was requested strictly: with `strict` or by name. Sources: S0
-"Rules", "Edge cases"; design section 7.
+cannot be counted is left out with a warning, unless it was requested strictly: with `strict` or by name. Contract:
+ACC-18, ACC-19, ACC-21, ACC-22.
 """
 
 from __future__ import annotations

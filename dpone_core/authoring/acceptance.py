@@ -1,7 +1,7 @@
 """`quality.acceptance`: the one statement of its authoring rules; the JSON Schema is generated from these models.
 
 Which sides physically exist and which columns a schema holds is judged elsewhere (`dpone_core.acceptance`).
-Sources: S0 "Manifest/schema", S1 "The acceptance object is strict".
+Contract: ACC-02, ACC-03, ACC-05, ACC-07.
 """
 
 from __future__ import annotations

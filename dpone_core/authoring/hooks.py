@@ -1,4 +1,4 @@
-"""`source.options.hooks`: typed actions around the load (S1 "Hook API"). An unknown key below a hook is an error.
+"""`source.options.hooks`: typed actions around the load (HOOK-06). An unknown key below a hook is an error.
 
 Types `sql`, `marker` and `webhook` are built in; any other name belongs to a provider that is looked up when a manifest
 asks for it (`wiring.hook_providers`). Not here: cycles (`planning.hooks`) and the mutating-SQL guard
@@ -140,7 +140,7 @@ class HookSection(Section):
 
     @property
     def effective_retry_policy(self) -> HookRetryPolicy:
-        """The authored policy, else `none` where a repetition could harm (Facts 4.3)."""
+        """The authored policy, else `none` where a repetition could harm (HOOK-19)."""
         if self.retry_policy is not None:
             return self.retry_policy
         once = self.mutates_source or self.kind is HookKind.SOURCE_REFRESH

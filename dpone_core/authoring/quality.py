@@ -1,7 +1,7 @@
 """`quality`: gates, the deprecated `mode` + `checks` input, acceptance; the one statement of their authoring rules.
 
 Each gate and check type has its own closed field set, so a misspelt or foreign field is an error and never changes
-what is judged. Sources: S1 "Quality gates", Facts 5.
+what is judged. Contract: GATE-01, GATE-02.
 """
 
 from __future__ import annotations

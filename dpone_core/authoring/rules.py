@@ -1,7 +1,7 @@
 """Rules between fields of one process, each said once: what excludes, needs or has no effect without what.
 
 They run on a process whose fields are valid. Not here: cycles and SQL (`planning`), what dpone cannot do yet
-(`manifest.availability`), columns and sides (`acceptance`). Sources: design section 4, S1 "Hook API".
+(`manifest.availability`), columns and sides (`acceptance`). Contract: MAN-12, MAN-13, MAN-15.
 """
 
 from __future__ import annotations

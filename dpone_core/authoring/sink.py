@@ -1,4 +1,4 @@
-"""`sink`: where rows go, how they become visible, and what is recorded beside them (S1 "Native load governance")."""
+"""`sink`: where rows go, how they become visible, and what is recorded beside them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """dpone.pack.v1: every file a process opens, with its sha256, and one fingerprint over all of it.
 
 A step re-hashes what it opens and refuses on a mismatch; the pack says what the hash must be. It holds no content.
-Source: design 12.
+Contract: DAG-06, DAG-07.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a cluster decides for the pods and tasks of one process, resolved and closed; secrets appear by name only.
 
 The run-spec carries it as its `platform` section, a DAG file may override it in code, pod_args consumes the one value
-that results. Source: design 12; kpo.md 5 and 6; cases A20, A28.
+that results. Contract: DAG-11, POD-09, POD-10, POD-13.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parts of a pod that a platform decides, closed; Kubernetes objects appear by name, never by content.
 
-Names are snake_case as in Kubernetes' Python client; what is left out is left to the cluster. Source: design 12.
+Names are snake_case as in Kubernetes' Python client; what is left out is left to the cluster. Contract: DAG-11.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Is this *the* receipt: of this step, run, map index, run-spec, bundle, policy and dpone version?
 
 One judgment for the load step (hook receipts), the operator and the outcome gate. It detects mix-ups and stale
-receipts, not forgery. Source: design 12; cases A15, A21.
+receipts, not forgery. Contract: AIR-15, AIR-27, AIR-28, AIR-29.
 """
 
 from __future__ import annotations

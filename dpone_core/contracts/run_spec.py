@@ -2,7 +2,7 @@
 
 A run-spec is compiled, reviewed and committed; it holds references to secrets, never values, and no template of any
 kind (Jinja lives in dpone_airflow.pod_args). Its fingerprint is bound into every step receipt. Not a scheduler: when
-steps run is decided by the DAG that carries them. Source: design 12, S1 "Airflow GitOps UX"; cases A28, B02, B03.
+steps run is decided by the DAG that carries them. Contract: DAG-02, DAG-09, DAG-16, DAG-17, DAG-18.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The seal of a compiled document: its fingerprint, who wrote it, and the hash of every byte before.
 
 A reader of the same version that finds the bytes as they were written needs not judge again what the writer could only
-write valid. A changed byte is refused. A seal detects edits, not forgery: it holds no key. Source: design 12.
+write valid. A changed byte is refused. A seal detects edits, not forgery: it holds no key. Contract: DAG-26.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ load step, the operator and the gate (contracts.receipt_verification). It holds 
 no free text, rows, SQL, URLs or secrets. `digest` detects damage and mix-ups, it is no signature.
 
 An id whose escaped form is longer than 256 bytes travels as its beginning, `~` and the sha256 of the whole (`wire_id`),
-so that every run can leave a receipt. Source: design 12; cases A05, A08, A09, A12, B04.
+so that every run can leave a receipt. Contract: POD-04, POD-17, POD-19, AIR-09, AIR-11, AIR-26.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nothing is coerced and nothing unknown passes: duplicate keys, non-finite numbers, lone surrogates and oversized
 documents are refused before a model sees them. A message names a path and a rule, never the value that broke it.
-Source: design 2 and 12; cases A05, A08, B04.
+Contract: AIR-09, AIR-11, AIR-18.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyM
 
 MEMORY_LIMIT_BYTES: Final = 4 * 1024**3
 MAX_PARTITIONS_PER_INSERT: Final = 1_000
-"""Set on every session (the engine's default is 100); a block with more partitions is refused by name (C14)."""
+"""Set on every session (the engine's default is 100); a block with more partitions is refused by name (CH-12)."""
 
 _TABLE_FUNCTIONS: Final = words(
     """

@@ -1,7 +1,7 @@
 """Writes the audit of loads and their steps into the sink's control tables `__dpone__loads` and
 `__dpone__load_steps`.
 
-Columns and statuses: Facts 4.1 and 4.2. `error_message` holds a stable code, never the text of an exception. The row
+Contract: LIFE-14, LIFE-16. `error_message` holds a stable code, never the text of an exception. The row
 of a load is written with status `started` before any mutation and replaced as the load proceeds.
 """
 

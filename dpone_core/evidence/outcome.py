@@ -1,8 +1,8 @@
 """LoadOutcome, the facts about one finished attempt, and RunReport, what a run prints and returns.
 
-Shape of RunReport: S1 "Quality-gate failure diagnostics" (`manifest process selector run_id passed result attempts
-max_attempts retry_backoff_seconds`), details as in Facts 2.1. Rows are rows of the attempt, `final_rows` the rows of
-the target after it; a counter that is not known is null, never zero.
+Shape of RunReport (CLI-08, FAIL-22): `manifest process selector run_id passed result attempts max_attempts
+retry_backoff_seconds`. Rows are rows of the attempt, `final_rows` the rows of the target after it; a counter that is
+not known is null, never zero.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class RunFacts:
 class RunReport:
     """One run of one process. `outcome` is that of its last attempt, None when it was refused before any attempt.
 
-    `quality_gates` is the gate report of a QualityGateFailure that was raised without a load (S1's literal example).
+    `quality_gates` is the gate report of a QualityGateFailure that was raised without a load (FAIL-21).
     """
 
     facts: RunFacts

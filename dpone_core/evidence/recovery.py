@@ -1,4 +1,4 @@
-"""The table of what is true after a failure and what an operator should do (S1 "failure diagnostics and recovery").
+"""The table of what is true after a failure and what an operator should do (FAIL-23).
 
 Console, reports and documentation use the same table. It never assumes a rollback that was not confirmed: facts that
 contradict each other are treated as an unknown outcome.

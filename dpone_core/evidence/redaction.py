@@ -3,7 +3,7 @@
 Linear time: each pattern is bounded and stays within a line.
 
 Known secrets are removed in every spelling that drivers and encoders use: raw, URL-quoted, JSON-escaped, repr, base64
-of the userinfo, ODBC braces. Texts that only look like a credential are removed by their shape (Facts 10).
+of the userinfo, ODBC braces. Texts that only look like a credential are removed by their shape (EVID-19).
 """
 
 from __future__ import annotations

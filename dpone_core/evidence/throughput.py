@@ -1,4 +1,4 @@
-"""Computes rows and bytes per second of a finished step or run (S1 "Native load governance", Facts 4.5).
+"""Computes rows and bytes per second of a finished step or run (LIFE-17).
 
 The rate is the counter divided by the wall clock time. A publication that only swaps metadata therefore shows a high
 rate; read it together with the phase of the step.

@@ -1,7 +1,7 @@
 """Text of a DAG file that is bound to named run-spec files: one DAG for each of them, or one DAG with a group for each.
 
 Names are bound, contents are read at every parse: a changed run-spec needs no new DAG file, and a broken one hides no
-other. Equal requests give equal bytes. Source: S1 "Airflow GitOps UX"; kpo.md 8.
+other. Equal requests give equal bytes. Contract: DAG-19, DAG-20.
 """
 
 from __future__ import annotations

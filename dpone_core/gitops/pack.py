@@ -1,4 +1,4 @@
-"""The pack of a manifest: every file its processes open, hashed, under one fingerprint (design "GitOps").
+"""The pack of a manifest: every file its processes open, hashed, under one fingerprint (DAG-06).
 
 A step re-hashes what it opens and refuses on a mismatch: the manifest it reads is compared with the pack it was
 compiled against, whatever else is in the image.

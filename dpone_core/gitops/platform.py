@@ -1,7 +1,7 @@
 """The platform file, read with positions and resolved for one process.
 
 `defaults` and the entry under `processes` merge deep, lists and values replace; every finding is placed at the line
-that authored it. Source: design 4 "precedence" and 12; case I13.
+that authored it. Contract: DAG-21, DAG-22.
 """
 
 from __future__ import annotations

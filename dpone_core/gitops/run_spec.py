@@ -1,4 +1,4 @@
-"""Compiles one process into its run-spec: verify, pre-hooks, load, post-hooks (S1 "Airflow GitOps UX"; design 12).
+"""Compiles one process into its run-spec: verify, pre-hooks, load, post-hooks (DAG-02).
 
 Only hooks with `execution.airflow: separate_task` become steps; the load runs the others. With `airflow: mapped` key
 ranges are planned by a step of their own and staged by a step that Airflow maps over the plan; the load publishes them.

@@ -1,4 +1,4 @@
-"""Runs the hooks of one phase that belong inside the load. Hooks with an Airflow task of their own are not run (S1).
+"""Runs the hooks of one phase that belong inside the load. Hooks with an Airflow task of their own are not (AIR-02).
 
 Every hook is required. A hook that already succeeded in this run id with the same action is not run again. A hook of
 `retry_policy: none` that was started without proof of success fails the load until a person has looked.
@@ -61,7 +61,7 @@ class HookOutcomeUnknownError(ETLExecutionError):
 
 
 def describe_hook(hook: HookDefinition) -> dict[str, object]:
-    """The details of every step row of a hook: its type, lineage and action hash (S1 "Runtime lifecycle")."""
+    """The details of every step row of a hook: its type, lineage and action hash (HOOK-23)."""
     lineage = {"inputs": list(hook.lineage.inputs), "outputs": list(hook.lineage.outputs)}
     return {"type": hook.type, "lineage": lineage, **hook.identifying}
 
@@ -72,7 +72,7 @@ def hook_json(
     error_code: str | None = None,
     values: Mapping[str, HookScalar] | None = None,
 ) -> dict[str, object]:
-    """A hook as reports show it (Facts 2.1). `result` holds its SQL or action hash and the provider's `values`."""
+    """A hook as reports show it (HOOK-23). `result` holds its SQL or action hash and the provider's `values`."""
     identifying = {name: item for name, item in hook.identifying.items() if name != "type"}
     return {
         "id": hook.id,

@@ -1,8 +1,8 @@
-"""Refuses to repeat an append that may be in the target although its cursor was never saved (case L01).
+"""Refuses to repeat an append that may be in the target although its cursor was never saved (LIFE-22, LIFE-23).
 
 Before an append commits, it stores a commit intent: its load id and the cursor state it read. While the saved cursor is
 still that one, the next load asks the sink whether the earlier load is in the target, before pre-hooks and before any
-mutation. Not a journal and not a fence (S0 non-goal): nothing is repeated or rolled back and no state is advanced; an
+mutation. Not a journal and not a fence: nothing is repeated or rolled back and no state is advanced; an
 operator decides.
 """
 
@@ -83,7 +83,7 @@ def refuse_load_in_doubt(context: LoadContext, saved: SavedCursor | None) -> Non
 
 
 def refuse_lost_lease(context: LoadContext) -> None:
-    """Renews the lease just before a commit (case L09). Raises LoadInProgressError when another load has taken it.
+    """Renews the lease just before a commit (STATE-13). Raises LoadInProgressError when another load has taken it.
 
     The renewal also protects a lease that had expired unnoticed: no other load can acquire it during the commit.
     """

@@ -1,6 +1,6 @@
 """Loads into a sink without staging (legacy path): rows go straight to the target, gates are evaluated afterwards.
 
-The order of lines is the order of S0 "Legacy/non-staged load". Whatever fails after `load` returned is a post-commit
+The order of lines is the order of LIFE-49. Whatever fails after `load` returned is a post-commit
 failure with the real counters of this load; nothing is rolled back and there is no staging to clean up.
 """
 

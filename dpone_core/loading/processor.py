@@ -1,4 +1,4 @@
-"""ETLProcessor: the steps of one attempt, from the audit row to the post-hooks, in the order of S1 "Runtime lifecycle".
+"""ETLProcessor: the steps of one attempt, from the audit row to the post-hooks, in the order of LIFE-01.
 
 It evaluates no gate itself: the coordinator of the load path does. Source state advances only with the receipt that the
 QualityGateExecution of this attempt issued.

@@ -1,7 +1,7 @@
 """Moves rows from source to sink: one thread reads ahead into a queue of two batches, the caller writes them.
 
 The queue bounds memory whatever the size of the source; rows stay in Arrow. The source rows of every load are counted
-here, from the batches that were handed to the sink (design "Quality").
+here, from the batches that were handed to the sink.
 """
 
 from __future__ import annotations

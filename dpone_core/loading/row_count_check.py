@@ -1,4 +1,4 @@
-"""Counts the target before and after a commit and compares the difference with the staged rows (case C16).
+"""Counts the target before and after a commit and compares the difference with the staged rows (LIFE-27).
 
 This detects a finaliser that reports success although it lost or doubled rows. Both counts are taken under the lease.
 Nothing is rolled back: a mismatch is a post-commit failure that reports the counted rows.

@@ -1,6 +1,6 @@
 """Loads through staging (staged path): gates are evaluated before `finalize`, the only call that changes the target.
 
-The order of lines is the order of S1 "Acceptance lifecycle" and S0 "Staged load". Evidence or cleanup that fails after
+The order of lines is the order of LIFE-01. Evidence or cleanup that fails after
 the commit fails the run as a post-commit failure; the finalized target is never aborted.
 """
 

@@ -6,7 +6,7 @@ set is the sum of the row hashes, so order does not matter and duplicates do. Of
 NaN are equal; decimals, times and integers are compared in the type of the schema, whatever their scale and width in
 the source.
 
-Not cryptographic: two 64-bit sums detect differences between honest engines. Source: design "Quality", case H09.
+Not cryptographic: two 64-bit sums detect differences between honest engines. Contract: GATE-21, GATE-23.
 Memory is bounded by one batch.
 """
 

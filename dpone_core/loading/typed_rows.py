@@ -1,7 +1,7 @@
 """Computes the typed hashes that the declared gates compare, for one side of one load.
 
 The pump feeds the source side with the batches it hands to the sink; the target side gets the rows of this load as they
-are read back. Without a typed-hash gate nothing is hashed. Source: design "Quality".
+are read back. Without a typed-hash gate nothing is hashed. Contract: GATE-13, GATE-14.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`check`: everything that can be said about a manifest without network, secrets or queries, as one value.
 
 Not a second validator: it is `load_manifest`, which plan and run use too, with its problems reported instead of raised.
-Shape: Facts 2.1.
+Contract: MAN-09, MAN-22.
 """
 
 from __future__ import annotations

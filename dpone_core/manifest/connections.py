@@ -1,7 +1,7 @@
 """Where a `connection_ref` points, from one environment mapping and two files. No message ever shows a URI.
 
 First hit wins: `DPONE_CONN_<REF>`, `AIRFLOW_CONN_<REF>` (each a URI or JSON), a file named like the reference in
-`DPONE_CONN_DIR`, the project's `connections.yaml`, the manifest's `connections`. Source: design section 4.
+`DPONE_CONN_DIR`, the project's `connections.yaml`, the manifest's `connections`. Contract: MAN-16, EVID-14.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 YAML 1.2 core schema, one document, a mapping at the root, text keys, no tags. Anchors and aliases are allowed with
 bounded expansion; merge keys (`<<`) are not part of YAML 1.2 and are refused: `defaults` is the way to share.
-Source: design section 4.
+Contract: YAML-01, YAML-03, YAML-04, YAML-07, YAML-08.
 """
 
 from __future__ import annotations

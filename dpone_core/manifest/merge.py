@@ -1,6 +1,6 @@
 """Layers of authored mappings merged into one, remembering where each value was authored.
 
-Later layers win; mappings merge deep, lists and scalars replace (design section 4).
+Later layers win; mappings merge deep, lists and scalars replace (MAN-07, MAN-17).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files a manifest depends on: read once, bounded, inside the project, hashed as read.
 
 `..` is fine while the real path (symbolic links followed) stays below the project root; absolute names are refused.
-Source: S1 "sql_file ... must stay inside the repository root".
+Contract: HOOK-09, HOOK-27.
 """
 
 from __future__ import annotations

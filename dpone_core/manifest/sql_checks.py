@@ -1,7 +1,7 @@
 """The SQL guard and the hook graph applied to one authored process, as findings with paths.
 
 A source query must be read-only. A hook whose SQL is not provably read-only must say `mutates_source: true`; known
-maintenance statements need no flag on a maintenance kind (S1 "Hook API", design section 6).
+maintenance statements need no flag on a maintenance kind (HOOK-04, HOOK-05).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names and load markers of run-scoped objects: staging, shadow and scratch tables of one load.
 
 A name is `__dpone__<role>_<readable target>_<8 hex of the target>_<16 hex of run and load>`: unique per load, at most
-63 ASCII bytes, so within every engine's limit (C35) and never holding a run id or load id in clear. The load marker
+63 ASCII bytes, so within every engine's limit (SINK-09) and never holding a run id or load id in clear. The load marker
 is the comment a published table carries; it is a hash too, so SHOW CREATE of a target holds no load id.
 """
 

@@ -1,4 +1,4 @@
-"""A published choice between alternatives: what was asked, what was taken and why (Facts 4.6, S1 "decision audit")."""
+"""A published choice between alternatives: what was asked, what was taken and why (LIFE-19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical JSON and the sha256 fingerprints made of it. Source: Facts 5 "Canonicalisation".
+"""Canonical JSON and the sha256 fingerprints made of it. Contract: RCPT-01.
 
 Canonical form: sorted text keys, separators "," and ":", UTF-8 (no ASCII escapes), finite numbers only.
 """

@@ -1,4 +1,4 @@
-"""A hook: a typed action around the load, with id, kind, dependencies, lineage and execution mode (S1 "Hook API").
+"""A hook: a typed action around the load, with id, kind, dependencies, lineage and execution mode (HOOK-06).
 
 Also what a provider declares about a hook type: the closed table of its options and results.
 """

@@ -1,4 +1,4 @@
-"""Technical columns: names, types and presets (Facts 4.4). Values are load constants, except the row id."""
+"""Technical columns: names, types and presets (LIFE-11). Values are load constants, except the row id."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One process, fully resolved from its manifest: defaults merged, selectors applied, SQL files read. No secrets.
 
 `quality` stays the resolved authored mapping (caller-owned in direct Python use) so that drift between validation
-and mutation can really happen and be caught (S0 "execution snapshot").
+and mutation can really happen and be caught (SNAP-11).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class RowIdentityMode(StrEnum):
 
 
 class UnsupportedPolicy(StrEnum):
-    """What happens when a row id is asked for and cannot be deterministic (Facts 4.4)."""
+    """What happens when a row id is asked for and cannot be deterministic."""
 
     WARN = "warn"
     FAIL = "fail"

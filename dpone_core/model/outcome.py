@@ -1,7 +1,7 @@
 """What a load did and what a failed one left behind: values only, made by the code that owns the mutation boundary.
 
 Counters are exact or None; a value that is not a non-negative integer becomes None and never zero.
-Sources: S0 "Post-commit failure outcome", "Artifacts and evidence"; Facts 5 "Outcome mapping" and acceptance shapes.
+Contract: FAIL-01, FAIL-02, FAIL-24.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class QualityGateFailureOutcome:
     """Safe truth about a load whose gates failed. `mutation_returned_success` claims no durability.
 
     Built by the coordinator that owns the mutation boundary, through the constructors below; `attempts` counts from
-    1. Raises TypeError for a state that is not of its closed vocabulary, ValueError for a source state beyond S0's.
+    1. Raises TypeError for a state that is not of its closed vocabulary, ValueError for a source state of receipts
+    alone.
     """
 
     failure_boundary: Boundary

@@ -1,7 +1,7 @@
 """Key ranges of a native transfer: who a partition is, and what its checkpoints may say.
 
 A partition's identity is the plain hex sha256 of the canonical JSON of its bounds, query hash, schema hash, source,
-target and strategy (Facts 6): change one of them and it is another partition. Bounds are text of the key's own type,
+target and strategy (NAT-06): change one of them and it is another partition. Bounds are text of the key's own type,
 as `ports.source.CursorWindow` writes it.
 """
 

@@ -2,7 +2,7 @@
 
 One list for the redactor, which removes what matches, and for documents that may hold no secret, which refuse it.
 Linear time: every pattern is bounded, and a run that can only end where its characters end is possessive, so that a
-name without a value costs one look and no search. Source: Facts 10.
+name without a value costs one look and no search. Contract: EVID-10, EVID-19.
 """
 
 from __future__ import annotations

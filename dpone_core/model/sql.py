@@ -20,7 +20,7 @@ _TOKEN: Final = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 
 
 def sql_hash_of(text: str) -> str:
-    """Hash of the stripped SQL text; stands for the text wherever evidence must not show it (S1 "Hook API")."""
+    """Hash of the stripped SQL text; stands for the text wherever evidence must not show it (HOOK-12)."""
     return sha256_text(text.strip())
 
 

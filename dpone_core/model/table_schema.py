@@ -33,7 +33,7 @@ class ColumnKind(StrEnum):
 class ColumnType:
     """`precision`/`scale` belong to decimals (digits), `fraction` to times and timestamps (0..9 decimal digits).
 
-    A decimal has both, or an engine would fill in what is missing in its own way (ValueError, E13). `timestamp` is a
+    A decimal has both, or an engine would fill in what is missing in its own way (ValueError, VAL-16). `timestamp` is a
     naive wall-clock value, `timestamp_tz` an instant in UTC. `native` names the engine's own type for messages; an
     `unsupported` column is refused before any row is read.
     """
@@ -89,7 +89,7 @@ class TableSchema:
 
     @property
     def business_columns(self) -> tuple[Column, ...]:
-        """Without the framework's own `__dpone__*` columns (S1 "acceptance lifecycle")."""
+        """Without the framework's own `__dpone__*` columns (ACC-22)."""
         return tuple(column for column in self.columns if not is_framework_column(column.name))
 
 

@@ -1,6 +1,6 @@
-"""Closed vocabularies of the seeds. Values are persisted and published: never rename one.
+"""Closed vocabularies of the contract. Values are persisted and published: never rename one.
 
-Sources: S0, S1, Facts 4-6.
+Contract: FAIL-24.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Side(StrEnum):
 
 
 class Boundary(StrEnum):
-    """Which commit boundary an observation stands at (S0 "Producer-owned quality receipt")."""
+    """Which commit boundary an observation stands at (RCPT-16)."""
 
     PRE_COMMIT = "pre_commit"
     POST_COMMIT = "post_commit"
@@ -31,12 +31,12 @@ class LoadPath(StrEnum):
 
     @property
     def boundary(self) -> Boundary:
-        """The boundary a quality receipt of this path must carry (S0 execution-snapshot amendment)."""
+        """The boundary a quality receipt of this path must carry (RCPT-16)."""
         return _BOUNDARY_OF_PATH[self]
 
     @property
     def physical_sides(self) -> tuple[Side, ...]:
-        """Datasets that exist on this path (S1 "Acceptance lifecycle and physical sides")."""
+        """Datasets that exist on this path (ACC-12)."""
         return _SIDES_OF_PATH[self]
 
 
@@ -80,7 +80,7 @@ class HookPhase(StrEnum):
 
 
 class HookKind(StrEnum):
-    """S1 "Supported kind values"."""
+    """What a hook is for."""
 
     SOURCE_REFRESH = "source_refresh"
     SOURCE_MATERIALIZATION = "source_materialization"
@@ -164,7 +164,7 @@ class CheckpointState(StrEnum):
 
 
 class SourceState(StrEnum):
-    """S0's values, plus `advanced` and `not_applicable` for receipts of runs that got so far."""
+    """What became of the source state; `advanced` and `not_applicable` stand in receipts of runs that got so far."""
 
     NOT_ADVANCED = "not_advanced"
     UNKNOWN = "unknown"

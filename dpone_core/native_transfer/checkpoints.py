@@ -1,7 +1,7 @@
 """The port for storing checkpoints, and their JSON form. Implemented by a JSONL file and by control tables.
 
-Stored are partition ids, bounds, counters, hashes and stable codes; no rows, SQL, driver texts or paths (S0 invariant
-11). A counter that is not a non-negative integer is refused when written, and read as unknown when stored.
+Stored are partition ids, bounds, counters, hashes and stable codes; no rows, SQL, driver texts or paths (NAT-64). A
+counter that is not a non-negative integer is refused when written, and read as unknown when stored.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def is_same_checkpoint(one: PartitionCheckpoint, other: PartitionCheckpoint) -> 
 
 
 def checkpoint_json(record: PartitionCheckpoint) -> dict[str, object]:
-    """The stored form of a checkpoint (Facts 6). Raises CheckpointCounterError."""
+    """The stored form of a checkpoint (NAT-64). Raises CheckpointCounterError."""
     for counter in (record.rows_exported, record.bytes_exported):
         if counter is not None and count_or_none(counter) is None:
             raise CheckpointCounterError(

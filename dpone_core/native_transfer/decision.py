@@ -2,7 +2,7 @@
 
 A partition is skipped when it is committed and still the same. A full refresh replaces the whole target, so as soon as
 one partition must be read, the committed ones are read again too ("reactivated"), and each counts once, with its new
-rows (S0 "native logical quality scope").
+rows (NAT-68).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ResumeAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeDecision:
-    """What happens to one partition and why (Facts 6). `checkpoint_status` is None without a checkpoint."""
+    """What happens to one partition and why (NAT-67). `checkpoint_status` is None without a checkpoint."""
 
     partition: TransferPartition
     action: ResumeAction

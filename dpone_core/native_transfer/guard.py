@@ -1,7 +1,7 @@
 """The target commit guard: stored as armed before the target is touched, resolved once its checkpoints are committed.
 
 A process that dies between the two leaves an armed guard. Whether the target holds the batch is then unknown, and every
-later run of the route is refused until an operator declares what the target holds (Facts 6). The guard is part of the
+later run of the route is refused until an operator declares what the target holds (NAT-13). The guard is part of the
 diagnostics of the checkpoints, so it is exactly as durable as they are.
 """
 

@@ -1,6 +1,6 @@
 """Writes the checkpoints of one attempt in their allowed order, and the guard around each target commit.
 
-A committed partition never becomes failed, whatever fails later (S0 invariant 9). Only a full refresh that reads it
+A committed partition never becomes failed, whatever fails later (NAT-10). Only a full refresh that reads it
 again replaces its checkpoint, by that of the newly staged rows.
 
 Every record replaces the one this attempt has read, and no other. When another process has taken over meanwhile, the

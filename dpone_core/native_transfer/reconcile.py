@@ -2,7 +2,7 @@
 
 `published` makes the checkpoints of the batch committed; `not_published` makes them failed, so that its partitions are
 transferred again; `removed` releases the whole run, because its rows are no longer in the target. The declaration stays
-in the checkpoints (Facts 6).
+in the checkpoints (NAT-63).
 """
 
 from __future__ import annotations

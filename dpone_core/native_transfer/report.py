@@ -3,7 +3,7 @@ run.
 
 `passed: true` says that the transfer and its required acceptance succeeded; it says nothing about post-hooks. The
 JSON of an earlier attempt is removed before the Markdown is written, and the new JSON is written last, so that a
-publication that fails half-way leaves no report of success (S0 invariant 10, Facts 6).
+publication that fails half-way leaves no report of success (NAT-14).
 """
 
 from __future__ import annotations

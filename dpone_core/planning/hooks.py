@@ -1,4 +1,4 @@
-"""HookGraph: the order in which the hooks of one phase run, as a pure value (S1 "Hook API").
+"""HookGraph: the order in which the hooks of one phase run, as a pure value (HOOK-02).
 
 Dependencies first; among hooks that are free to run, authored order decides. Cycles are named before anything runs.
 """

@@ -1,4 +1,4 @@
-"""Which technical columns a load writes (S1 "Native load governance", Facts 4.4)."""
+"""Which technical columns a load writes (LIFE-11)."""
 
 from __future__ import annotations
 

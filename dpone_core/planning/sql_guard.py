@@ -1,8 +1,8 @@
 """The allow-list SQL guard: a text is read-only only if it is provably one SELECT of known parts.
 
 Everything else counts as mutating: other statements, several statements, unknown node classes of the parser, unparsable
-text, comments that engines read differently. sqlglot is imported on the first call. Sources: S1 "Hook API", design
-section 6; the corpus in tests/spec/planning pins the verdicts across sqlglot versions.
+text, comments that engines read differently. sqlglot is imported on the first call. Contract: HOOK-05. The corpus in
+tests/spec/planning pins the verdicts across sqlglot versions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SqlVerdict:
     refusal: SqlRefusal | None = None
 
     def needs_declaration(self, kind: HookKind) -> bool:
-        """Whether a hook of this kind must say `mutates_source: true` to run the text (S1 "Hook API")."""
+        """Whether a hook of this kind must say `mutates_source: true` to run the text (HOOK-04)."""
         if self.effect is SqlEffect.MAINTENANCE:
             return kind not in MAINTENANCE_KINDS
         return self.effect is not SqlEffect.READ_ONLY
@@ -81,7 +81,7 @@ def classify(text: str, connector: ConnectorType) -> SqlVerdict:
 
 
 def hook_refusal(text: str, connector: ConnectorType, kind: HookKind, *, mutates_source: bool) -> SqlRefusal | None:
-    """Why a hook of this kind may not run this text, or None (S1 "Hook API")."""
+    """Why a hook of this kind may not run this text, or None (HOOK-04)."""
     verdict = classify(text, connector)
     if verdict.refusal is not None:
         return verdict.refusal

@@ -1,6 +1,6 @@
 """What an existing target means for the rows that arrive: create, keep, add columns, follow the source, or refuse.
 
-Rules (design "Manifest"): never narrows, never drops silently; `add_columns` adds nullable ones; full_refresh follows
+Rules (LIFE-48, VAL-07): never narrows, never drops silently; `add_columns` adds nullable ones; full_refresh follows
 the source except that a wider existing column stays as wide as it is.
 """
 
@@ -90,7 +90,7 @@ def decide_target_schema(
 ) -> TargetSchemaDecision:
     """`arriving` is the source's schema. Raises TargetSchemaDiffersError before anything is mutated.
 
-    A merge refuses NULL in its key, so a key column is one without NULLs, whatever the source says of it (C01).
+    A merge refuses NULL in its key, so a key column is one without NULLs, whatever the source says of it (LIFE-32).
     """
     empty = TableSchema(columns=())
     if strategy is StrategyMode.INCREMENTAL_MERGE:

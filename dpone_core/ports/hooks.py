@@ -1,4 +1,4 @@
-"""HookProvider: how one hook of one type is executed (S1 "Extension points").
+"""HookProvider: how one hook of one type is executed (HOOK-26).
 
 A provider gets the definition and a small frozen context, acts, and answers with a few scalars. It never sees the load
 itself: neither its sessions nor its rows. Third-party providers are untrusted: whatever they raise becomes the code

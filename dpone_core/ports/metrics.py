@@ -1,4 +1,4 @@
-"""Acceptance metrics of one dataset. A probe's answer is untrusted input (S0 "canonical evidence")."""
+"""Acceptance metrics of one dataset. A probe's answer is untrusted input (ACC-24)."""
 
 from __future__ import annotations
 

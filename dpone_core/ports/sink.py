@@ -27,7 +27,7 @@ class LineageColumns:
 
     Timestamps are ISO 8601 UTC text, ids text. With `row_id_columns` the sink computes, in its own SQL,
     `__dpone__row_id` = lower-case hex sha256 over the canonical JSON of
-    `{"key":{col:val},"source_schema":..,"source_table":..,"source_type":..}` (Facts 4.4).
+    `{"key":{col:val},"source_schema":..,"source_table":..,"source_type":..}` (LIFE-42).
     """
 
     constants: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Translates the deprecated `quality.mode` and `quality.checks` into gates. Evaluates nothing itself.
 
 A check without an id gets the gate type as its id, so that rewriting the check as a gate keeps the policy fingerprint.
-Source: S1 "The migration mapping is exact".
+Contract: GATE-03, GATE-04, GATE-05.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ other.
 
 States: OPEN > ISSUED > PAYLOAD_ACCEPTED > STATE_ACCEPTED. The processor passes the object to the coordinator. It
 protects against mistakes inside one process; it is no signature and no fence across processes. After any misuse it
-accepts nothing more. Source: S0 "execution snapshot, authority and replay".
+accepts nothing more. Contract: RCPT-07, RCPT-11, RCPT-12, RCPT-14, RCPT-23.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The exception for a load whose gates did not pass, with the state of the target where the raiser knows it.
 
-Source: S0 "Post-commit failure outcome".
+Contract: FAIL-01, FAIL-03, FAIL-04, FAIL-25.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Evaluates one gate over the snapshots of source and target. Pure, in exact integers.
 
 A missing measurement never counts as zero: it fails a gate of severity error and warns for severity warning. Gate types
-that dpone cannot execute never pass. Sources: S1 "Quality gates", design section 7, Facts 5.
+that dpone cannot execute never pass. Contract: GATE-06, GATE-07, GATE-09, GATE-10, GATE-12.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def evaluate_gate(gate: QualityGate, *, source: QualitySideSnapshot, target: Qua
 
 
 def evaluated_rows(gate: QualityGate, *, source: QualitySideSnapshot, target: QualitySideSnapshot) -> int | None:
-    """The number of rows a gate was evaluated over (case H01), of the source or the target by its side.
+    """The number of rows a gate was evaluated over (GATE-18), of the source or the target by its side.
 
     0 for a gate that is not executed, None when the rows were not counted. The step shows it, because the metrics of a
     result are fixed by its type.

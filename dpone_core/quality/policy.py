@@ -1,7 +1,7 @@
 """The gates of a load in order, with defaults filled in, and the fingerprint by which reports name them.
 
-The fingerprint leaves out aliases, metrics, times, run ids, SQL text and acceptance. Sources: S0 "bind receipts to
-the evaluated gate policy", Facts 5 "Canonicalisation".
+The fingerprint leaves out aliases, metrics, times, run ids, SQL text and acceptance. Contract: RCPT-01, RCPT-02,
+RCPT-03, RCPT-04, RCPT-05.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """QualityGateReceipt, the proof that the gates of a load were evaluated, and the check of its content.
 
-A matching content does not suffice: QualityGateExecution also requires the very object it issued. Sources: S0
-"Producer-owned quality receipt", "bind receipts to the evaluated gate policy".
+A matching content does not suffice: QualityGateExecution also requires the very object it issued. Contract: RCPT-07,
+RCPT-09, RCPT-10, RCPT-24.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A report of QualityGateRunner carries the fingerprint and the contract of its policy; a report of the old constructor
 has neither. A metric appears in the JSON only when its gate type has that key and the value is a bounded scalar; free
-text never does. Sources: S0 "Second fresh-review amendment", Facts 5 "Evidence projection".
+text never does. Contract: EVID-01, EVID-02, EVID-03, RCPT-06.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """QualityGateRunner: evaluates all gates of a policy into a report that names the policy.
 
-In a load only QualityGateExecution calls it. Source: S0 "bind receipts to the evaluated gate policy".
+In a load only QualityGateExecution calls it. Contract: RCPT-06, RCPT-23.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Sets of partitions: P planned; A active, read in this attempt; S committed and skipped; R skipped ones that a full
 refresh reads again. Every planned partition counts exactly once: P = A + (S - R), with R inside both S and A. The
-counters of the attempt are not used, because it reads only a part. Source: S0 "Native logical scope", Facts 5 "native
-scope evidence".
+counters of the attempt are not used, because it reads only a part. Contract: NAT-01, NAT-02, NAT-03, NAT-04, NAT-25,
+NAT-76.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The gate and acceptance policy of one run, taken before any side effect, and the check that it has not changed.
 
-Source: S0 "execution snapshot, authority and replay"; Facts 5 `policy_snapshot_id`.
+Contract: SNAP-01, SNAP-03, SNAP-05, SNAP-10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stores the lease of a target in the sink's control table `__dpone__leases`: at most one load at a time.
 
-Not a fence (S0 non-goal): it does not stop the writes of a load that has lost its lease. A lease is short and renewed
+Not a fence: it does not stop the writes of a load that has lost its lease. A lease is short and renewed
 while its load runs (`loading.lease_renewal`), so that a dead load does not hold its target for long. Expiry is compared
 with the clock of the machine that reads it; clocks must differ by less than a lease lasts.
 Columns: lease_key (sha256 of sink type and table), owner (load id), run_id, expires_at, updated_at.

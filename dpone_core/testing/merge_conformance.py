@@ -38,7 +38,7 @@ KEYS: Final[Mapping[str, tuple[ColumnType, object, object]]] = {
     "uuid": (ColumnType(kind=ColumnKind.UUID), UUID(int=1).bytes, UUID(int=2**127).bytes),
     "boolean": (ColumnType(kind=ColumnKind.BOOLEAN), False, True),
 }
-"""A type and two keys that are close to each other and must not be taken for one (D17)."""
+"""A type and two keys that are close to each other and must not be taken for one (MSSQL-15)."""
 
 
 def merge_request(

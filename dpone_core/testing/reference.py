@@ -1,4 +1,4 @@
-"""The row id in plain Python: what every sink's SQL must equal. Written from Facts 4.4 alone, sharing no code."""
+"""The row id in plain Python: what every sink's SQL must equal. Written from LIFE-42 alone, sharing no code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The provider works on Airflow 2.11 beside the newest Kubernetes provider: DAG files, pods, runs, one end-to-end run.
 
 Airflow 2.11 stands in an environment of its own, `.venv-airflow-2.11`, which `make test-full` makes. The same test
-modules run there; the pods of the end-to-end run are those of this environment. Source: kpo.md 7, design 14.
+modules run there; the pods of the end-to-end run are those of this environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No SQL text holds credentials of another system: not what dpone renders, and not what a manifest may ask (K04)."""
+"""No SQL text holds credentials of another system: not what dpone renders, not what a manifest may ask (EVID-16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One distribution, built from this checkout, carries everything its users need (design "Packaging and tests")."""
+"""One distribution, built from this checkout, carries everything its users need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every statement that changes something on ClickHouse, as text: on a cluster each DDL statement says ON CLUSTER (C21).
+"""Every statement that changes something on ClickHouse, as text: on a cluster each one says ON CLUSTER (CH-01).
 
 The statements are recorded from real loads on the embedded engine. It knows no cluster, so ON CLUSTER is taken out and
 ReplicatedMergeTree becomes MergeTree before a recorded statement is run, and the other way round when the catalogue is
@@ -169,7 +169,7 @@ def test_control_tables_stand_on_the_connected_server(sink: OpenSink, session: R
 def test_a_target_that_each_node_has_for_itself_is_refused_on_a_cluster(
     sink: OpenSink, session: RecordingSession
 ) -> None:
-    """EXCHANGE ON CLUSTER would publish an empty table wherever this load's rows are not (C20, C23)."""
+    """EXCHANGE ON CLUSTER would publish an empty table wherever this load's rows are not (CH-21)."""
     existing(sink, session)
     for step in (sink.ports.target.preflight, lambda r: sink.staged.stage(r, iter([]))):
         with pytest.raises(ConnectorError) as raised:

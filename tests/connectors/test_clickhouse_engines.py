@@ -1,6 +1,6 @@
 """Tables that are not what they seem: engines that join rows later, settings of a profile, another node's answer.
 
-Cases C05, C17, C23, C36, C37.
+Contract: CH-05, CH-15, CH-16, CH-22, CH-24, CH-25, CH-26, CH-27, VAL-09.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def created(session: Session, engine: str, columns: str = COLUMNS) -> TableName:
 def test_a_target_whose_rows_are_joined_or_lost_later_takes_no_load(
     session: Session, sink: SinkPorts, engine: str, strategy: StrategyMode
 ) -> None:
-    """C36: no count of such a table is true, so nothing could be reconciled with it."""
+    """CH-26: no count of such a table is true, so nothing could be reconciled with it."""
     table = created(session, engine)
     by_version = PartitionBy(column="version")
     wanted = stage_request(table, strategy=strategy, schema=KEYED, unique_key=("id",), partition_by=by_version)
@@ -127,7 +127,7 @@ def test_a_view_is_no_target(session: Session, sink: SinkPorts) -> None:
 def test_rows_of_a_replacing_source_are_read_and_counted_alike(
     session: Session, source: SourcePorts, final: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C36: two versions of one key are two rows to the stream and to the probe, or one to both with FINAL."""
+    """CH-27: two versions of one key are two rows to the stream and to the probe, or one to both with FINAL."""
     table = created(session, "ReplacingMergeTree(version)")
     session.command(f"SYSTEM STOP MERGES {named(table)}")
     for version in (1, 2):
@@ -165,7 +165,7 @@ def profiled(session: Session, **settings: int) -> Session:
 
 @pytest.mark.parametrize("token", ["L1/1/0", None])
 def test_a_block_with_a_token_is_written_by_one_thread(session: Session, token: str | None) -> None:
-    """C17: the engine itself says under which settings each row was written."""
+    """CH-15: the engine itself says under which settings each row was written."""
     table = fresh_table()
     session.command(
         f"CREATE TABLE {named(table)} (id Int64, threads UInt64 DEFAULT getSetting('max_insert_threads'),"
@@ -199,7 +199,7 @@ class Meddled:
 
 
 def test_a_block_that_the_engine_dropped_is_counted(session: Session, sink: SinkPorts) -> None:
-    """C17: whatever drops a block, the count of staging is asked before anything is published."""
+    """CH-16: whatever drops a block, the count of staging is asked before anything is published."""
     table = fresh_table()
     losing: Any = Meddled(session, keeps=1)
     with pytest.raises(ConnectorError) as raised:
@@ -215,7 +215,7 @@ BY_NAME = PhysicalDesign(order_by=("id",), partition_by=PartitionBy(column="part
 def test_staged_rows_that_another_node_does_not_find_are_no_empty_load(
     session: Session, sink: SinkPorts, strategy: StrategyMode
 ) -> None:
-    """C23: behind a balancer the answer of a node without staging reads as if there were nothing to publish."""
+    """CH-22: behind a balancer the answer of a node without staging reads as if there were nothing to publish."""
     assert sink.staged is not None
     table = fresh_table()
     first = replace(replace_request(table, "L0"), physical_design=BY_NAME)
@@ -245,7 +245,7 @@ LONGEST = {"conformance": 202, "default": 206, "имя": 195}
 def test_the_longest_name_leaves_room_for_staging_and_shadow(
     session: Session, sink: SinkPorts, database: str, letter: str, strategy: StrategyMode
 ) -> None:
-    """C35: each load has tables of its own beside the target, and they are gone afterwards."""
+    """CH-24: each load has tables of its own beside the target, and they are gone afterwards."""
     assert sink.staged is not None
     session.command(f"CREATE DATABASE IF NOT EXISTS `{database}`")
     suffix = f"_{list(StrategyMode).index(strategy)}"
@@ -278,7 +278,7 @@ def test_the_longest_name_leaves_room_for_staging_and_shadow(
 def test_a_name_that_is_too_long_is_refused_before_a_row_is_read(
     session: Session, sink: SinkPorts, database: str, name: str
 ) -> None:
-    """C35: staging has a short name, so the engine itself would say so only at the commit."""
+    """CH-25: staging has a short name, so the engine itself would say so only at the commit."""
     session.command(f"CREATE DATABASE IF NOT EXISTS `{database}`")
     table = TableName(schema=database, name=name)
     assert session.attempt(f"CREATE TABLE `{database}`.`{name}` (a Int8) ENGINE = Memory") is not None
@@ -289,7 +289,7 @@ def test_a_name_that_is_too_long_is_refused_before_a_row_is_read(
 
 
 def test_what_is_no_number_is_no_null(session: Session, sink: SinkPorts, source: SourcePorts) -> None:
-    """C37: counted where the values are, never in rows that a driver has made into Python."""
+    """VAL-09: counted where the values are, never in rows that a driver has made into Python."""
     table = created(session, "MergeTree", "(id Int64, v Nullable(Float64))")
     session.command(f"INSERT INTO {named(table)} VALUES (1, nan), (2, inf), (3, -inf), (4, NULL), (5, 0), (6, nan)")
     assert sink.metrics is not None and source.metrics is not None
@@ -324,7 +324,7 @@ def served(port: int) -> Iterator[OpenSink]:
 def test_a_server_whose_files_cannot_be_exchanged_is_found_out_on_scratch_tables(
     port: int, served: OpenSink, strategy: StrategyMode
 ) -> None:
-    """C05: the engine is the right one, and the kernel below it says no (code 48)."""
+    """CH-05: the engine is the right one, and the kernel below it says no (code 48)."""
     table = fresh_table()
     fault = {"match": "^EXCHANGE", "stage": "before", "code": 48, "times": 1}
     address = f"http://127.0.0.1:{port}/_faults"

@@ -1,6 +1,6 @@
 """Processes that share a ClickHouse server: one row, one target, one writer at a time; a dead one holds nobody up.
 
-Design 9 "lease", S0 "not a fence"; cases L09, L13. Wire-tested against an HTTP endpoint over chDB, with real processes.
+Contract: STATE-14, STATE-15. Wire-tested against an HTTP endpoint over chDB, with real processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whatever statement of a load loses its answer, before or after it is executed: no row twice, and a truthful verdict.
 
 The connection is dropped at each changing statement in turn: staging, publication, cleanup, of every strategy. Wire-
-tested against an HTTP endpoint over chDB; not a server or cluster. Cases C13, C15, C16, C18; engines.md part 2.
+tested against an HTTP endpoint over chDB; not a server or cluster. Contract: CH-10, CH-17, CH-18.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def test_a_lost_answer_is_told_truthfully_and_a_retry_doubles_nothing(
 
 @pytest.mark.parametrize("stage", ["before", "after"])
 def test_a_part_that_is_there_already_is_looked_at_and_not_believed(sink: OpenSink, faults: Faults, stage: str) -> None:
-    """C13: the code of a replicated REPLACE PARTITION that may or may not have happened."""
+    """CH-10: the code of a replicated REPLACE PARTITION that may or may not have happened."""
     table = fresh_table()
     sink.load(request(table, FULL_REFRESH, "L1"), parts(*OLD))
     with faults.planned(match="REPLACE PARTITION", stage=stage, code=232):
@@ -210,7 +210,7 @@ def test_a_part_that_is_there_already_is_looked_at_and_not_believed(sink: OpenSi
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_lost_answer_and_a_silent_server_are_an_unknown_outcome(sink: OpenSink, faults: Faults, name: str) -> None:
-    """C18: nothing is claimed and nothing is repeated when the target cannot be asked."""
+    """CH-17: nothing is claimed and nothing is repeated when the target cannot be asked."""
     scene, table = SCENES[name], fresh_table()
     sink.load(request(table, FULL_REFRESH, "L1"), parts(*OLD))
     handle = sink.staged.stage(request(table, scene.strategy, "L2"), iter([parts(*scene.rows)]))

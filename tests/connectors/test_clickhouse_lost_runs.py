@@ -1,7 +1,7 @@
 """A whole run over HTTP loses the answer to one of its statements, control rows included: what it says stays true.
 
 Every changing statement of a merge in turn: lease, audit, steps, staging, publication, cursor, cleanup, release. Wire-
-tested against an HTTP endpoint over chDB. S0 "Failure ordering"; engines.md part 2.
+tested against an HTTP endpoint over chDB. Contract: CH-06, CH-19.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_whatever_answer_is_lost_the_run_says_what_is_true_and_the_next_one_conv
 def test_a_run_killed_beside_its_finished_shadow_leaves_the_target_and_is_found_by_its_run_id(
     shop: Shop, faults: Faults
 ) -> None:
-    """C07: a crash between building and publishing; what it left is reported, never read, and removed by run id."""
+    """CH-06: a crash between building and publishing; what it left is reported, never read, and removed by run id."""
     table = shop.table()
     with faults.planned(match="^EXCHANGE TABLES .*__dpone__shadow", stage="never"):
         run = shop.project.start("run", "m.yaml", "--run-id", "dead")

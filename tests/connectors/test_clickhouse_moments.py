@@ -1,6 +1,6 @@
 """A moment of ClickHouse is the same thing to its source and to its sink: an instant, unless dpone's comment says else.
 
-The session's zone is UTC on both sides; case C24.
+The session's zone is UTC on both sides (CH-23).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merge and partition replacement on ClickHouse: what readers see, which partitions are touched, what is refused.
 
-Cases C03, C05, C09, C10, C11, C12, C14, C16, C19; engines.md part 6 "What is atomic for a concurrent reader".
+Contract: CH-03, CH-04, CH-07, CH-08, CH-09, CH-11, CH-14, CH-20.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def finalized(sink: OpenSink, wanted: StageRequest, *batches: pa.RecordBatch) ->
 
 @pytest.mark.parametrize("strategy", KEYED)
 def test_a_reader_sees_whole_loads_only(sink: OpenSink, strategy: StrategyMode) -> None:
-    """Every load gives all rows of twelve partitions one name: two names at once would be half a load (C03)."""
+    """Every load gives all rows of twelve partitions one name: two names at once would be half a load (CH-03)."""
     table = fresh_table()
     sink.load(request(table, "L0"), daily(12, name="L0"))
     seen: set[tuple[int, int]] = set()
@@ -133,7 +133,7 @@ def test_one_partition_is_replaced_in_place_and_several_are_exchanged(sink: Open
 
 @pytest.mark.parametrize("strategy", KEYED)
 def test_more_partitions_than_a_block_of_the_engine_takes_are_one_load(sink: OpenSink, strategy: StrategyMode) -> None:
-    """C14: the engine's own limit of a hundred partitions in a block aborts an insert."""
+    """CH-11: the engine's own limit of a hundred partitions in a block aborts an insert."""
     table = fresh_table()
     sink.load(request(table, "L0"), daily(101, name="old"))
     sink.load(request(table, "L1", strategy), daily(101, first_day=50, name="new"))
@@ -167,7 +167,7 @@ def test_more_partitions_than_the_limit_are_refused_before_the_commit(sink: Open
 def test_another_key_of_the_target_is_refused_with_both_expressions(
     sink: OpenSink, strategy: StrategyMode, design: PhysicalDesign, held: str, asked: str
 ) -> None:
-    """C11, C12."""
+    """CH-09."""
     table = fresh_table()
     sink.load(request(table, "L0"), daily(1))
     with pytest.raises(ConnectorError) as raised:
@@ -179,7 +179,7 @@ def test_another_key_of_the_target_is_refused_with_both_expressions(
 
 @pytest.mark.parametrize("strategy", KEYED)
 def test_an_order_the_manifest_does_not_name_is_the_targets_own(sink: OpenSink, strategy: StrategyMode) -> None:
-    """C11: staging is made like the target, whatever orders it."""
+    """CH-09: staging is made like the target, whatever orders it."""
     table = fresh_table()
     sink.load(request(table, "L0", design=replace(BY_DAY, order_by=("day",))), daily(3, name="old"))
     wanted = request(table, "L1", strategy, replace(BY_DAY, order_by=()))
@@ -206,7 +206,7 @@ def test_a_key_is_the_same_with_and_without_parentheses(sink: OpenSink, sorted_b
 
 
 def test_a_target_without_partitions_is_never_replaced_as_a_whole(sink: OpenSink) -> None:
-    """Its one partition holds every row; staging made like it would have one as well (C10)."""
+    """Its one partition holds every row; staging made like it would have one as well (CH-08)."""
     table = fresh_table()
     sink.load(stage_request(table, "L0", schema=replace_request(table).schema), parts((1, "a"), (2, "b")))
     wanted = replace_request(table, "L1")
@@ -243,7 +243,7 @@ class WritesMeanwhile:
 def test_a_row_somebody_else_writes_meanwhile_is_not_lost_unnoticed(
     sink: OpenSink, strategy: StrategyMode, after: str
 ) -> None:
-    """C16: counts are compared before the commit, so the shadow without that row is not published."""
+    """CH-14: counts are compared before the commit, so the shadow without that row is not published."""
     table = fresh_table()
     sink.load(request(table, "L0"), daily(3, name="old"))
     handle = sink.staged.stage(request(table, "L1", strategy), iter([daily(2, first_day=2, name="new")]))
@@ -262,7 +262,7 @@ def test_a_row_somebody_else_writes_meanwhile_is_not_lost_unnoticed(
 
 @pytest.mark.parametrize("strategy", list(StrategyMode))
 def test_a_dictionary_on_the_target_stays_valid(sink: OpenSink, strategy: StrategyMode) -> None:
-    """C09: DROP and RENAME would break what stands on the table."""
+    """CH-07: DROP and RENAME would break what stands on the table."""
     table = fresh_table()
     sink.load(request(table, "L0"), daily(3, name="old"))
     session, dictionary = session_of(sink), f"{table.schema}.d_{table.name}"
@@ -281,7 +281,7 @@ def test_a_dictionary_on_the_target_stays_valid(sink: OpenSink, strategy: Strate
 
 @pytest.mark.parametrize("strategy", list(StrategyMode))
 def test_a_database_without_exchange_is_refused_before_the_load(sink: OpenSink, strategy: StrategyMode) -> None:
-    """C04, C05: what decides is whether EXCHANGE works on two scratch tables, never the name of an engine."""
+    """CH-04: what decides is whether EXCHANGE works on two scratch tables, never the name of an engine."""
     session_of(sink).command("CREATE DATABASE IF NOT EXISTS no_exchange ENGINE = Memory")
     table = TableName(schema="no_exchange", name=fresh_table().name)
     with pytest.raises(ConnectorError) as raised:
@@ -291,7 +291,7 @@ def test_a_database_without_exchange_is_refused_before_the_load(sink: OpenSink, 
 
 
 def test_every_session_waits_for_its_inserts(sink: OpenSink) -> None:
-    """C19, C28."""
+    """CH-20, VAL-08."""
     settings = session_of(sink).rows(
         "SELECT name, value FROM system.settings WHERE name IN ('async_insert', 'insert_null_as_default')"
     )
@@ -307,7 +307,7 @@ def test_a_merge_target_is_ordered_by_its_key_unless_told_otherwise(sink: OpenSi
 
 
 def test_a_nullable_key_of_a_new_target_is_refused_by_name(sink: OpenSink) -> None:
-    """C01, for whoever calls the sink without a plan, which makes key columns NOT NULL."""
+    """LIFE-32, for whoever calls the sink without a plan, which makes key columns NOT NULL."""
     loose = TableSchema(columns=(replace(DAYS.columns[0], nullable=True), *DAYS.columns[1:]))
     wanted = replace(request(fresh_table(), "L0", MERGE, PhysicalDesign()), schema=loose)
     for step in (sink.ports.target.preflight, lambda r: sink.staged.stage(r, iter([]))):

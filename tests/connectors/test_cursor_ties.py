@@ -1,6 +1,6 @@
 """Rows that share a cursor value arrive together and once, from a real server, also when a run stops between them.
 
-Cases L11 and L12. PostgreSQL, and MySQL tested on MariaDB.
+Contract: STATE-18, STATE-20. PostgreSQL, and MySQL tested on MariaDB.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def add(run: Run, value: str, *numbers: int) -> None:
 def test_a_late_row_of_the_greatest_value_arrives_with_the_others(
     shop: tuple[Project, Run, tuple[str, str, str], str],
 ) -> None:
-    """L12: 16, 16, 16, and a fourth once the first run has seen three."""
+    """STATE-20: 16, 16, 16, and a fourth once the first run has seen three."""
     project, run, (first, tie, last), _ = shop
     add(run, first, 1)
     add(run, tie, 2, 3, 4)
@@ -107,7 +107,7 @@ def test_a_late_row_of_the_greatest_value_arrives_with_the_others(
 def test_a_run_that_stops_between_equal_values_saves_none_of_them(
     shop: tuple[Project, Run, tuple[str, str, str], str],
 ) -> None:
-    """L11: the third of the equal rows cannot be read; the first two are neither kept nor skipped."""
+    """STATE-18: the third of the equal rows cannot be read; the first two are neither kept nor skipped."""
     project, run, (first, tie, last), engine = shop
     add(run, first, 1)
     add(run, tie, 2)

@@ -1,5 +1,5 @@
 """A decimal column is always written with its precision and its scale, never with one number that an engine reads
-as either (case E13); what it holds at its widest comes back as it was.
+as either (VAL-15); what it holds at its widest comes back as it was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files sink on disk: what a reader sees at which moment, exact text, foreign files, crashes, control files.
 
-Design section 7 "The legacy path is real"; cases C39 (one NULL token in CSV) and C37 (NaN is not NULL).
+Contract: VAL-10, VAL-12.
 """
 
 from __future__ import annotations

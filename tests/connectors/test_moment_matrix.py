@@ -1,6 +1,7 @@
 """Every digit of a second, every time zone, beside NULL: a moment is the same in its source, in Arrow and in the sink.
 
-Cases C25 and F03. PostgreSQL, MySQL (tested on MariaDB), SQL Server (a TDS double) and ClickHouse into ClickHouse.
+Contract: VAL-03, VAL-04, VAL-05, VAL-06, VAL-17. PostgreSQL, MySQL (tested on MariaDB), SQL Server (a TDS double) and
+ClickHouse into ClickHouse.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def test_sql_server_moments_arrive_with_every_digit(session: Session, sink: Sink
 
 
 def test_an_old_date_of_mysql_is_that_date(session: Session, sink: SinkPorts) -> None:
-    """F03: a Date of ClickHouse begins in 1970 and wraps around; the target has a Date32."""
+    """VAL-17: a Date of ClickHouse begins in 1970 and wraps around; the target has a Date32."""
     days = (date(1900, 1, 1), date(1924, 1, 1), date(1969, 12, 31), date(2299, 12, 31))
     target = fresh_table("days")
     with scratch_mysql() as uri:

@@ -1,6 +1,6 @@
 """SQL Server end to end: gates, typed hashes, acceptance, procedures as hooks, into DuckDB and embedded ClickHouse.
 
-Wire-tested against a TDS double; case D10 (the export does not start after a failed hook).
+Wire-tested against a TDS double. Contract: MSSQL-09.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SQL Server values as they are, or refused by column; cases D01, D02, D04, D05, D08, D09, D16, D17, D18.
+"""SQL Server values as they are, or refused by column (MSSQL-01, MSSQL-03, MSSQL-14, MSSQL-17).
 
 Wire-tested against a TDS double; against a server where DPONE_TEST_MSSQL_URI names one.
 """

@@ -1,4 +1,4 @@
-"""Hook scripts on SQL Server: late errors, doomed transactions, own connections; cases D10, D12, D13, D14.
+"""Hook scripts on SQL Server: late errors, doomed transactions, own connections (MSSQL-08, MSSQL-12, MSSQL-13).
 
 Wire-tested against a TDS double; against a server where DPONE_TEST_MSSQL_URI names one.
 """

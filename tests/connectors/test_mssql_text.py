@@ -1,6 +1,6 @@
 """The T-SQL we write, as text that sqlglot parses, and the pure parts: addresses, drivers, common table expressions.
 
-`DPONE_WRITE_GOLDENS=1` writes the golden files anew. Case D06 (typed bounds).
+`DPONE_WRITE_GOLDENS=1` writes the golden files anew. Contract: MSSQL-06.
 """
 
 from __future__ import annotations

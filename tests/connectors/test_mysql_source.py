@@ -1,4 +1,4 @@
-"""MySQL values as they are, or refused by column; cases F02, F04, F06, F07, F08. Tested on MariaDB."""
+"""MySQL values as they are, or refused by column (MYSQL-01, MYSQL-02). Tested on MariaDB."""
 
 from __future__ import annotations
 

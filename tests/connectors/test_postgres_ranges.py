@@ -1,4 +1,4 @@
-"""Key ranges of PostgreSQL: together they are all rows, once, by code point, and all of one moment (cases E08, E09)."""
+"""Key ranges of PostgreSQL: together they are all rows, once, by code point, and all of one moment (PG-04, NAT-27)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a sink knows of an append whose process died: in the target, not in the target, or not known; never a guess.
 
-Case L01, design 9. `mark` is taken where a load takes it: right before the commit.
+Contract: LIFE-26. `mark` is taken where a load takes it: right before the commit.
 """
 
 from __future__ import annotations

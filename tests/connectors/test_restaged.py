@@ -1,4 +1,4 @@
-"""Staging that another process filled anew, after it was counted, is not what is published. ADR 0004, case C16."""
+"""Staging that another process filled anew, after it was counted, is not what is published. ADR 0004, LIFE-47."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A declared special value becomes what its rule says, in rows, ranges and metrics alike, and each row says which rule
-did it. Any other special value stays refused by column (cases E01, E04, F02). Real PostgreSQL, MariaDB and DuckDB.
+did it. Any other special value stays refused by column (VAL-13, VAL-18). Real PostgreSQL, MariaDB and DuckDB.
 """
 
 from __future__ import annotations

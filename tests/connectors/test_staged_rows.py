@@ -1,7 +1,7 @@
 """Rows read back from any sink hash like the rows that were sent, page by page.
 
-Design "Quality": both sides in one schema, one engine, bounded memory. `_part` pages, because the embedded engine
-holds a whole Arrow result (engines.md 1).
+GATE-24: both sides in one schema, one engine, bounded memory. `_part` pages, because the embedded engine
+holds a whole Arrow result.
 """
 
 from __future__ import annotations

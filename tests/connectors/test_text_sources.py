@@ -1,6 +1,6 @@
 """CSV and NDJSON are read as declared, exactly, and refused by file, line and column: never guessed, never shown.
 
-Case C39 (one declared NULL token) and design section 11 (missing, null and empty stay distinct).
+Contract: VAL-11.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A target that cannot be counted: before the commit it is as it was, behind it nothing says so. Every staged sink.
 
-S0 "Failure boundary": whatever fails behind a commit is a post-commit failure. The count is refused by a session of the
+LIFE-30, FAIL-08: whatever fails behind a commit is a post-commit failure. The count is refused by a session of the
 sink's own kind that lets every other statement through.
 """
 

@@ -1,6 +1,6 @@
 """At every step of a load, whatever goes wrong there: no false success, no early state, a whole target, a usable retry.
 
-Design 1 (the promise), 5 "Exit", 8 "leftovers"; S0 "Failure ordering"; S1 "Quality-gate failure diagnostics".
+Contract: FAIL-29.
 Judged from what is left on disk and in the target alone.
 """
 

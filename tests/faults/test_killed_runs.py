@@ -1,6 +1,6 @@
 """A run that is killed leaves the old target or the new one, and the next run finds its leftovers and does its work.
 
-Design 1, 8 "leftovers of a dead run are reported and never read", 9 "lease"; cases L01, L09, L13.
+Contract: LIFE-21, STATE-06.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two loads of one target: the second is refused and changes nothing; a dead owner's lease ends with its time.
 
-Design 9 "lease"; cases L13.
+Contract: STATE-06, STATE-26.
 """
 
 from __future__ import annotations

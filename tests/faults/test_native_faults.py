@@ -1,7 +1,6 @@
 """At every step of a native transfer, whatever goes wrong there: the truth, and a resume that loads every row once.
 
-S0 "Native resume-only load", "Failure ordering" 2-6; Facts 6 guard; design 10; cases C33, L05, L07, L08. Judged from
-what is left on disk and in the target alone.
+Contract: NAT-16, NAT-52. Judged from what is left on disk and in the target alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An append that is in the target although its cursor was never saved is not repeated, whatever run id comes next.
 
-Case L01; S1 "Quality-gate failure diagnostics and recovery"; S0 "Post-commit failure outcome". Runs are killed for
-real, rows are counted in the target without dpone, and each way out that an operator is told is gone.
+Contract: LIFE-23, LIFE-24. Runs are killed for real, rows are counted in the target without dpone, and each way out
+that an operator is told is gone.
 """
 
 from __future__ import annotations

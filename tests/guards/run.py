@@ -31,13 +31,17 @@ _TESTS_FAILED: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """`old` stands exactly once in `file`; `tests` are node ids of which at least one must fail without it."""
+    """`old` stands exactly once in `file`; `tests` are node ids of which at least one must fail without it.
+
+    `contract` holds the ids of docs/reference/contract.md that the guard keeps true.
+    """
 
     file: str
     old: str
     new: str
     why: str
     tests: tuple[str, ...]
+    contract: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}: {self.why}"
@@ -65,7 +69,10 @@ class Verdict:
 
 def mutations() -> tuple[Mutation, ...]:
     listed = yaml.safe_load(LISTED.read_text("utf-8"))
-    return tuple(Mutation(**{**entry, "tests": tuple(entry["tests"])}) for entry in listed)
+    return tuple(
+        Mutation(**{**entry, "tests": tuple(entry["tests"]), "contract": tuple(entry.get("contract", ()))})
+        for entry in listed
+    )
 
 
 def survivors(chosen: tuple[Mutation, ...]) -> tuple[Verdict, ...]:

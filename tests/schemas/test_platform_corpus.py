@@ -1,7 +1,7 @@
 """JSON Schema, model and command give one verdict on every platform file of the corpus, at one place.
 
 `invalid/expected.json` names code, path, line and the layer that catches it first: `document` is the YAML, a file of
-layer `schema` is refused by JSON Schema too, `model` says what a schema cannot. Design 4 and 12; cases A28, B03, I01.
+layer `schema` is refused by JSON Schema too, `model` says what a schema cannot. Contract: DAG-11.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def embedded_path(connection: Connection) -> str:
 def exclusive_lock(path: str, *, timeout_seconds: float, holder: str, target: str | None = None) -> Iterator[None]:
     """Holds `<path>.dpone-lock`, in which a waiting process reads who we are and which target we load.
 
-    Raises LoadInProgressError at once when the holder loads the same `target` (design section 9), else ConnectorError
+    Raises LoadInProgressError at once when the holder loads the same `target` (STATE-25), else ConnectorError
     `embedded_directory_locked`, naming the holder, after the timeout.
     """
     lock_path = Path(path.rstrip("/") + ".dpone-lock")

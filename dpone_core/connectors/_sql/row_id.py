@@ -1,4 +1,4 @@
-"""`__dpone__row_id` as an SQL expression: hex sha256 over the canonical JSON of a row's key (Facts 4.4).
+"""`__dpone__row_id` as an SQL expression: hex sha256 over the canonical JSON of a row's key (LIFE-42).
 
 Text: `{"key":{..},"source_schema":..,"source_table":..,"source_type":..}`, keys sorted by code point, compact, UTF-8
 unescaped, values that JSON does not know as `str(value)`; if there are any, `\\x1e` and the sorted JSON list of

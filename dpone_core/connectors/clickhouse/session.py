@@ -39,7 +39,7 @@ SETTINGS: Final[Mapping[str, str | int]] = {
 _ENGINE_CODE: Final = re.compile(r"Code: (\d+)")
 TOO_MANY_PARTITIONS: Final = 252
 _UNDECIDED_CODES: Final = frozenset({159, 209, 210, 232, 319, 394, 999})
-"""Timeout, socket timeout, network, part already there (C13), unknown status, cancelled, Keeper: the answer does not
+"""Timeout, socket timeout, network, part already there (CH-10), unknown status, cancelled, Keeper: the answer does not
 say what happened."""
 _VALUE_CODES: Final = frozenset({6, 53, 70, 321, 349, 407, 469})
 """Cannot parse, type mismatch, cannot convert, out of range, NULL, decimal overflow, constraint."""
@@ -95,7 +95,7 @@ class Session:
         """One ArrowStream insert of all batches; `token` makes a repetition of exactly this insert a no-op.
 
         One thread writes it, whatever the user's profile says: blocks of one token that several threads write can be
-        taken for each other and be dropped (C17).
+        taken for each other and be dropped (CH-15).
         """
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, batches[0].schema) as writer:

@@ -1,8 +1,8 @@
 """Our column types as ClickHouse's, both ways, and the ranges its date types wrap around silently.
 
 ClickHouse has one text type and one wall-clock-or-instant type. A column comment keeps apart what the type cannot:
-bytes in String, and wall clocks, which are stored as if they were UTC so that no server zone can shift them (C24).
-Without that comment a DateTime is an instant whatever its zone, for the source and for the sink alike.
+bytes in String, and wall clocks, which are stored as if they were UTC so that no server zone can shift them (VAL-02,
+CH-23). Without that comment a DateTime is an instant whatever its zone, for the source and for the sink alike.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def held(digits: int) -> int:
 
 
 def stored_type(wanted: ColumnType) -> ColumnType:
-    """The type that a column of a new table comes back as: a second has 0, 3, 6 or 9 digits there (C25)."""
+    """The type that a column of a new table comes back as: a second has 0, 3, 6 or 9 digits there (VAL-06)."""
     if wanted.kind not in _TIMES:
         return wanted
     return replace(wanted, fraction=held(_DEFAULT_FRACTION if wanted.fraction is None else wanted.fraction))

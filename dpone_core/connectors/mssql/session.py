@@ -31,7 +31,7 @@ def connect(connection_string: str) -> pyodbc.Connection:
 
 
 def offset_text(raw: bytes) -> str:
-    """A datetimeoffset as its UTC instant in ISO 8601 with all seven digits: pyodbc does not know the type (D01)."""
+    """A datetimeoffset as its UTC instant in ISO 8601, all seven digits: pyodbc does not know the type (MSSQL-02)."""
     year, month, day, hour, minute, second, nanoseconds, hours, minutes = _LAYOUT.unpack(raw)
     moment = datetime(year, month, day, hour, minute, second) - timedelta(hours=hours, minutes=minutes)
     return f"{moment.isoformat()}.{nanoseconds // 100:07d}+00:00"

@@ -1,6 +1,6 @@
 """Hook scripts on SQL Server: one batch per script, every result set drained, the transaction as it was found.
 
-Case ids of the rules kept here: D10 (late errors), D12 (counts before rows), D13 (own connection), D14 (doomed
+Contract: MSSQL-08 (late errors), MSSQL-11 (counts before rows), MSSQL-12 (own connection), MSSQL-13 (doomed
 transactions).
 """
 

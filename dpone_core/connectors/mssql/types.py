@@ -2,7 +2,7 @@
 
 Dates with a time travel as text that the server writes (style 121) and Arrow parses: drivers bend them (a
 datetimeoffset is unknown to pyodbc, its seventh digit is lost in Python, year 9999 does not fit nanoseconds).
-Case ids of the rules kept here: D01, D02, D04, D05, D08, D09.
+Contract: MSSQL-01, MSSQL-03, MSSQL-04, MSSQL-05, MSSQL-07.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def length_expression(column: Column) -> str:
 
 
 def comparable(column: Column) -> str:
-    """Text by its bytes, so that case, accents and trailing blanks count (D17); else as the engine compares it."""
+    """Text by its bytes, so that case, accents and trailing blanks count (MSSQL-16); else as the engine compares it."""
     quoted = quoted_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CAST({quoted} AS nvarchar(max)) AS varbinary(max))"

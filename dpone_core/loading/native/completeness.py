@@ -1,6 +1,4 @@
-"""Checks that the partitions of a transfer hold as many rows as the source did when they were planned (cases C33,
-E09).
-"""
+"""Checks that the partitions of a transfer hold as many rows as their source did when planned (NAT-05, NAT-23)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Publishes a native transfer into a sink without staging: every partition is one load of the sink.
 
 The guard of a partition is armed when all its rows are read, just before the sink makes them visible. Gates are
-evaluated once, over all partitions, when every one is committed (S0 "For legacy native loads"). A failure after that
+evaluated once, over all partitions, when every one is committed (NAT-15). A failure after that
 leaves the checkpoints committed, and the next attempt validates without calling the sink.
 """
 

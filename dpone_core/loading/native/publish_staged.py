@@ -2,9 +2,9 @@
 published.
 
 A full refresh assembles the partitions and publishes once; other strategies publish partition by partition, each with
-a commit of its own. A guard is armed before each publication, and its checkpoints are committed right after it (S0
-"Failure ordering" 2, 3, 5). A failure before the first publication keeps the staged partitions for the next attempt
-of the run, unless the rows themselves were refused.
+a commit of its own. A guard is armed before each publication, and its checkpoints are committed right after it (NAT-10,
+NAT-12). A failure before the first publication keeps the staged partitions for the next attempt of the run, unless the
+rows themselves were refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validates a transfer whose partitions earlier attempts have all committed, without writing to the sink.
 
-Gates are evaluated over the committed rows, and acceptance measures source and target (S0 "Native resume-only load").
+Gates are evaluated over the committed rows, and acceptance measures source and target (NAT-01, NAT-71).
 A failure leaves checkpoints and target as they are.
 """
 

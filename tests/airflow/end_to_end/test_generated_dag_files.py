@@ -1,6 +1,6 @@
 """DAG files that `dpone gitops airflow dag-factory` writes parse in a real Airflow and bind the named run-specs.
 
-S1 "Airflow GitOps UX"; kpo.md 8; case "a broken spec hides no other".
+Contract: DAG-19, DAG-20.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`make airflow` brings up a whole Airflow in which a person can run, look and decide; stopped, it leaves nothing.
 
-Real api-server, scheduler, dag-processor and triggerer, driven over the REST API only. Design 12; kpo.md 4.
+Real api-server, scheduler, dag-processor and triggerer, driven over the REST API only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Key ranges as mapped Airflow tasks: plan -> one pod for each range -> one publish, every row once, judged by index.
 
 Real Airflow, real KubernetesPodOperators, real dpone in every pod, PostgreSQL into PostgreSQL and into ClickHouse over
-HTTP. Source: design 10 and 12; cases A21, A22.
+HTTP. Contract: NAT-56, NAT-57.
 """
 
 from __future__ import annotations

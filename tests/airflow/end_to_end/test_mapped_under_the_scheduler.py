@@ -1,6 +1,6 @@
 """Sixteen key ranges under Airflow's own scheduler: expanded, one killed and read again alone, one cleared by a person.
 
-`make airflow POSTGRES=...` drives it: real api-server, scheduler, dag-processor, task processes. Design 12; case A22.
+`make airflow POSTGRES=...` drives it: real api-server, scheduler, dag-processor, task processes. Contract: NAT-56.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The main job as visible Airflow tasks: verify -> pre-hook -> load -> post-hooks -> gate, each proven by receipt.
 
-Real Airflow, real KubernetesPodOperators, real dpone in every pod, SQLite to DuckDB. Source: S1 "Airflow GitOps UX";
-design 12; traps "separate pre-hooks ran twice", "verification had no downstream edge".
+Real Airflow, real KubernetesPodOperators, real dpone in every pod, SQLite to DuckDB. Contract: DAG-01, DAG-04, DAG-05,
+DAG-08.
 """
 
 from __future__ import annotations

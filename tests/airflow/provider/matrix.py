@@ -1,4 +1,4 @@
-"""The 28 ways in which a pod ends, and what Airflow must then say: kpo.md 3. Pure data; the manual shows this table.
+"""The 28 ways in which a pod ends, and what Airflow must then say (AIR-07). Pure data; the manual shows this table.
 
 `state` is that of the load's task after its last try, `code` what the outcome gate names as primary cause (None: the
 gate passes), `receipt` the status of the receipt that reached XCom (None: no receipt). A scenario whose second try is

@@ -1,6 +1,6 @@
-"""A mapped step passes only with one accepted receipt for each partition of its plan, and no others (A21, A22, B07).
+"""A mapped step passes only with one accepted receipt for each partition of its plan, and no others (AIR-15, AIR-16).
 
-Pure: what is mapped, what the gate expects, what it says. Source: design 10 and 12.
+Pure: what is mapped, what the gate expects, what it says. Contract: AIR-17, AIR-31, AIR-32, AIR-33.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every way in which a pod can end, in both modes of the operator: state, cause, receipt and tries as expected.
 
-Real dag.test() runs; pods are processes of the local pod runner. Source: kpo.md 3; cases A01, A04, A05, A08, A12 - A17.
+Real dag.test() runs; pods are processes of the local pod runner. Contract: AIR-07.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A mapped process in real dag.test() runs: which receipts the gate takes, and what it says of those it does not.
 
-As in test_real_runs, whose quick runs hold one lost and one killed partition. Cases A21, A22.
+As in test_real_runs, whose quick runs hold one lost and one killed partition. Contract: AIR-15, AIR-16.
 """
 
 from __future__ import annotations

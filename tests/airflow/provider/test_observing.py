@@ -1,4 +1,4 @@
-"""What the gate reads of a run: receipts index by index, the plan's own indexes and no others (A22; kpo.md 3.1)."""
+"""What the gate reads of a run: receipts index by index, the plan's own indexes and no others (AIR-30)."""
 
 from __future__ import annotations
 

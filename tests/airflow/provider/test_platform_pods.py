@@ -1,6 +1,6 @@
 """Every setting of the platform section arrives in the pod and task that a real operator makes; none is ignored.
 
-Design 12; kpo.md 6; cases A20, A28.
+Contract: POD-10, POD-13.
 """
 
 from __future__ import annotations

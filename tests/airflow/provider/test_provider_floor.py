@@ -1,6 +1,6 @@
 """An older provider is refused where its operators are imported, naming what is installed and what is needed.
 
-Design 12; cases A02, A14, A16.
+Contract: POD-02.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A task is green only with the step's own succeeded receipt, a run only if its gate proves it: real dag.test() runs.
 
 Pods are processes of the local pod runner; `stand_in_dpone.py` behaves as the DAG id says and writes real receipts.
-Source: design 12; kpo.md 3; cases A01, A04, A06, A08, A12, A13, A15, A21, A28.
+Contract: AIR-06, AIR-08, AIR-10, AIR-12, AIR-16, AIR-34, POD-07, EVID-13.
 """
 
 from __future__ import annotations

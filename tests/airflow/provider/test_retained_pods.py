@@ -1,4 +1,4 @@
-"""Failed pods that are kept for a look are never found in place of the pod of the next try (case A20).
+"""Failed pods that are kept for a look are never found in place of the pod of the next try (POD-08, POD-09).
 
 A real dag.test() run: the first try fails where a repeat is safe, its pod stays, the second try has a pod of its own.
 """

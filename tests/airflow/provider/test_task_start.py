@@ -1,4 +1,4 @@
-"""A task process builds the one DAG it needs out of five hundred, and reads no other file (case B06)."""
+"""A task process builds the one DAG it needs out of five hundred, and reads no other file (DAG-12, DAG-13)."""
 
 from __future__ import annotations
 

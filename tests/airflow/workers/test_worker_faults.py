@@ -1,7 +1,7 @@
 """What happens to a task's process while its pod runs never makes a load happen twice, nor a lost one look done.
 
 Real api-server, scheduler, dag-processor and task supervisor; pods are processes of the local pod runner. The load
-appends a line to a file when it mutates: one line is one mutation. Source: kpo.md 3 and 4; cases A17, A18, A29, A30.
+appends a line to a file when it mutates: one line is one mutation. Contract: AIR-13, AIR-14, AIR-35, AIR-36.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One strict normaliser serves schema, check, plan, run and direct Python use (S0 "Manifest/schema")."""
+"""One strict normaliser serves schema, check, plan, run and direct Python use."""
 
 from __future__ import annotations
 

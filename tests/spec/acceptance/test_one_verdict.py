@@ -1,7 +1,7 @@
-"""Each negative that S0 requires has one verdict: published JSON Schema, `check`, direct Python, `run`.
+"""Each malformed policy of a list has one verdict: published JSON Schema, `check`, direct Python, `run`.
 
-S0 "Required negatives", "Compatibility" (both schemas and direct construction). Three differences are known and named
-below; in each the schema alone is weaker, and every verb of dpone refuses.
+Contract: ACC-08. Three differences are known and named below; in each the schema alone is weaker, and every verb of
+dpone refuses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every requested side yields exactly one snapshot, or required mode fails with a stable code (S0, S1).
+"""Every requested side yields exactly one snapshot, or required mode fails with a stable code.
 
 A probe is untrusted: nothing it says beyond the requested counts reaches evidence.
 """

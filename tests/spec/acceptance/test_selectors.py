@@ -1,4 +1,4 @@
-"""Selectors are resolved against the schema of the very side they measure (S0 "Edge cases", design section 7)."""
+"""Selectors are resolved against the schema of the very side they measure (ACC-18)."""
 
 from __future__ import annotations
 

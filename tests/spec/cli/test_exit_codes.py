@@ -1,6 +1,6 @@
 """`dpone` exits 0, 1, 2, 130 or 143 by what had happened, says so in one JSON object, and states what is true.
 
-Design 5 "Exit"; S3 "CLI"; S1 "failure diagnostics"; cases J01, J02, A24.
+Contract: CLI-01, CLI-02, CLI-15, CLI-16.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`dpone hooks execute` plans or runs the hooks of one phase, once per run, and never shows their SQL.
 
-S1 "CLI", "Hook API"; design 6; case J04.
+Contract: HOOK-10, HOOK-11, HOOK-12, HOOK-13, HOOK-20.
 """
 
 from __future__ import annotations

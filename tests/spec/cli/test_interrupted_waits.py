@@ -1,7 +1,6 @@
 """A signal is heard while the source makes its reader wait, whatever sits in between: nothing is left of the load.
 
-The sink's engine pulls the batches, so the main thread is inside it; S1 "Failure boundary", S3 "KeyboardInterrupt
-remains 130".
+The sink's engine pulls the batches, so the main thread is inside it (CLI-04).
 """
 
 from __future__ import annotations

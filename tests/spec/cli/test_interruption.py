@@ -1,6 +1,6 @@
 """A signal before the commit aborts, cleans and leaves a receipt: 130 for Ctrl-C, 143 for SIGTERM; the target stays.
 
-Design 5 "Exit"; S3 "KeyboardInterrupt remains 130"; S1 "Failure boundary".
+Contract: CLI-03, CLI-19, FAIL-30.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One record is one line, whatever its text and its exception hold (case A25)."""
+"""One record is one line, whatever its text and its exception hold (CLI-13)."""
 
 from __future__ import annotations
 

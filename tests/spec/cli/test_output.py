@@ -1,6 +1,6 @@
 """stdout carries one result and nothing else, stderr the log; a receipt is written for every exit, or the exit says so.
 
-Design 5 "Command output", 12 "Step receipt"; cases A24, A25, J05.
+Contract: CLI-05, POD-03, EVID-08.
 """
 
 from __future__ import annotations

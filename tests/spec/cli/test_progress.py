@@ -1,6 +1,6 @@
 """A person sees a bar, a log sees lines, a program sees one JSON object; nobody sees a row or SQL text.
 
-Design section 5 "--progress auto|bar|log|none", "logs and progress to stderr"; case A26.
+Contract: CLI-14, CLI-21.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_a_log_has_one_heartbeat_for_each_interval_rows_or_not() -> None:
 
 
 def test_ten_quiet_minutes_are_sixty_lines_with_phase_and_counters(caplog: pytest.LogCaptureFixture) -> None:
-    """A26: who follows the log of a pod sees that it lives, however long one stage says nothing by itself."""
+    """CLI-14: who follows the log of a pod sees that it lives, however long one stage says nothing by itself."""
     progress = LogProgress(label="run")
     with caplog.at_level(logging.INFO, "dpone"):
         progress.phase("stage")

@@ -1,6 +1,6 @@
 """Several processes of one manifest run in authored order up to the first failure; a receipt is of one process.
 
-Design 5 "Several processes", "--retry-attempts retries only classifications that allow it"; S1 failure diagnostics.
+Contract: CLI-12, FAIL-16, FAIL-17, HOOK-18.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Nothing is read beyond its limit and nothing is truncated (design 13); shipped files are found (design 14).
+"""Nothing is read beyond its limit and nothing is truncated (POD-16); shipped files are found.
 
-Case A10.
+Contract: POD-05.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class InChunks(io.BytesIO):
 
 
 def test_a_receipt_that_comes_in_three_pieces_is_read_whole() -> None:
-    """A10: a piece may end in the middle of a character, so the pieces are joined before anything is decoded."""
+    """POD-05: a piece may end in the middle of a character, so the pieces are joined before anything is decoded."""
     held = receipt()
     document = json.dumps({**held.wire(), "process": "flüge"}, ensure_ascii=False).encode()
     letter = document.index("ü".encode())

@@ -1,4 +1,4 @@
-"""Key ranges with tasks of their own: the chain of a run-spec and what each receipt must carry (design 10 and 12)."""
+"""Key ranges with tasks of their own: the chain of a run-spec and what each receipt must carry (NAT-22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pack lists every file a process opens, in one order, under one fingerprint (design 12)."""
+"""A pack lists every file a process opens, in one order, under one fingerprint (DAG-06)."""
 
 from __future__ import annotations
 

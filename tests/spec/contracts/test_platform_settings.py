@@ -1,4 +1,4 @@
-"""Platform settings are closed, literal and merge deep; a volume keeps exactly what lies below it (design 12)."""
+"""Platform settings are closed, literal and merge deep; a volume keeps exactly what lies below it (DAG-21, DAG-22)."""
 
 from __future__ import annotations
 

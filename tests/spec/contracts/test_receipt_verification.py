@@ -1,4 +1,4 @@
-"""A receipt is accepted only if it belongs to this step, run, bundle, policy and version and says succeeded (A21)."""
+"""A receipt is accepted only if it belongs to this step, run, bundle, policy and version and succeeded (AIR-15)."""
 
 from __future__ import annotations
 

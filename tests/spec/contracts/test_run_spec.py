@@ -1,4 +1,4 @@
-"""A run-spec is a closed, literal, chained list of steps without secrets (design 12, S1 "Airflow GitOps UX")."""
+"""A run-spec is a closed, literal, chained list of steps without secrets (DAG-16)."""
 
 from __future__ import annotations
 

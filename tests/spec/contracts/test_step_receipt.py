@@ -1,4 +1,4 @@
-"""A step receipt is one small, flat, whole JSON object that says one thing; anything else is refused (design 12)."""
+"""A step receipt is one small, flat, whole JSON object that says one thing; anything else is refused (POD-17)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every attempt of a run publishes its own evidence, and the last one says where the others are.
 
-Design 1 (the promise), 5 "--retry-attempts"; S1 "Preserve the JSON diagnostic and load-step evidence".
+Contract: FAIL-19, FAIL-20.
 """
 
 from __future__ import annotations

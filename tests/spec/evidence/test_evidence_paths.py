@@ -1,6 +1,6 @@
 """Where evidence lies is told in the words of who asked: an absolute directory is never printed.
 
-S0 "Security, privacy and operations" (no absolute infrastructure paths); design 5 "Evidence lives in".
+Contract: EVID-09.
 """
 
 from __future__ import annotations

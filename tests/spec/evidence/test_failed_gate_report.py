@@ -1,7 +1,6 @@
-"""S1's literal report of a failed gate, and beside it what a load of ours says of the same failure.
+"""The published report of a failed gate, and beside it what a load of ours says of the same failure.
 
-S1 "Quality-gate failure diagnostics"; S0 "Post-commit failure outcome": actual counters replace synthetic zeros, and
-the old constructor stays as it was.
+FAIL-21, FAIL-22: actual counters replace synthetic zeros, and the old constructor stays as it was.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def test_a_load_of_ours_says_the_same_with_its_real_counters_and_its_boundary(
 
 
 def test_evidence_of_a_judgment_says_on_how_many_rows_it_rests(tmp_path: Path) -> None:
-    """Case H01: a verdict on no rows shows that it had none, also one of a gate that was not executed."""
+    """GATE-18: a verdict on no rows shows that it had none, also one of a gate that was not executed."""
     project = Project(tmp_path)
     project.orders([])
     gates = [

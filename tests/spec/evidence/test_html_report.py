@@ -1,6 +1,6 @@
 """report.html tells a person what became of the target and what to do, from run.json alone, and can do nothing else.
 
-S1 "Quality-gate failure diagnostics and recovery"; design sections 1 and 12. `DPONE_WRITE_GOLDENS=1` rewrites goldens.
+Contract: EVID-20. `DPONE_WRITE_GOLDENS=1` rewrites goldens.
 """
 
 from __future__ import annotations

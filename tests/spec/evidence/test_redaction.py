@@ -1,6 +1,6 @@
 """A planted secret leaves in no byte: not in output, logs, evidence, audit rows or receipts, whatever fails.
 
-Facts 10; design 4 "Secrets never enter LoadConfig"; cases K01, K02, K03, K05, A12, A13.
+Contract: EVID-04, EVID-05, EVID-10, EVID-18.
 """
 
 from __future__ import annotations

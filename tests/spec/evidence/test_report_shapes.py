@@ -1,6 +1,6 @@
-"""What a run prints and keeps has the shape of S1; rates and decisions have theirs; audit answers the query of S1.
+"""What a run prints and keeps has the published shape; rates and decisions have theirs; audit answers its query.
 
-S1 "Quality-gate failure diagnostics", "Native load governance"; Facts 2.1, 4.5, 4.6.
+Contract: CLI-08, FAIL-18, LIFE-16, LIFE-17, LIFE-18, LIFE-19.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_a_failed_gate_prints_the_keys_of_the_specification(project: Project) ->
 
 
 def test_the_old_failure_constructor_makes_no_claim_about_a_load() -> None:
-    """`QualityGateFailure(report)`: the literal zeros of S1's example are its; it knows neither attempt nor target."""
+    """`QualityGateFailure(report)`: the zeros of the published example are its; it knows neither attempt nor target."""
     policy = QualityGatePolicy.from_section(quality_section({"gates": [GATE]}))
     report = QualityGateRunner().run(
         policy, source=QualitySideSnapshot(row_count=10), target=QualitySideSnapshot(row_count=9)

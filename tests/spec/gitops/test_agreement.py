@@ -1,6 +1,6 @@
 """A step works with the bundle that was reviewed or not at all: pack, expectation and disk agree byte for byte.
 
-Design 12 "every step re-hashes what it opens and refuses on mismatch".
+Contract: DAG-07.
 """
 
 from __future__ import annotations

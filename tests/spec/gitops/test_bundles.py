@@ -1,6 +1,6 @@
 """A pack is every byte a manifest opens under one fingerprint; every step re-hashes them and refuses another bundle.
 
-Design 12; S1 "Hook API", "Airflow GitOps UX"; cases A13 and the trap "a hook's sql_file was in no lock".
+Contract: AIR-02, DAG-02, DAG-06, DAG-07, DAG-23, DAG-25.
 """
 
 from __future__ import annotations

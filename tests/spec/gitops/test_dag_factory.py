@@ -1,6 +1,6 @@
 """A generated DAG file binds the run-specs of a directory by name; equal requests give equal bytes.
 
-Design 12; S1 "Airflow GitOps UX"; kpo.md 8. That such files parse in Airflow: tests/airflow/end_to_end.
+Contract: DAG-19. That such files parse in Airflow: tests/airflow/end_to_end.
 """
 
 from __future__ import annotations

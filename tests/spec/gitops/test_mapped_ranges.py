@@ -1,4 +1,4 @@
-"""A mapped process compiles into plan, mapped partitions and a load that publishes them (design 10 "Fan-out", 12)."""
+"""A mapped process compiles into plan, mapped partitions and a load that publishes them (NAT-22)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The platform file decides the cluster's part of a run-spec: defaults, overrides, secrets, volumes.
 
-Nothing in it is ignored. Design 4 "precedence", 12 "State, checkpoints or evidence of type file"; cases A28, B03, I13.
+Nothing in it is ignored. Contract: DAG-11, DAG-21, DAG-22.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Post-hooks with a task of their own: steps behind the load, which neither runs them nor holds their secrets.
 
-Design 6 and 12; S1 "Hook API", "Airflow GitOps UX".
+Contract: DAG-24.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Hooks of every type become run-spec steps with the secrets they use and no others (S1 "Airflow GitOps UX").
+"""Hooks of every type become run-spec steps with the secrets they use and no others (DAG-10).
 
-A step without SQL has no SQL hash; its receipt is bound by the pack. Design 6, 12.
+A step without SQL has no SQL hash; its receipt is bound by the pack.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Markers and webhooks tell what happened to a load: names and counters, to a place nobody else learns (design 6).
+"""Markers and webhooks tell what happened to a load: names and counters, to a place nobody else learns (HOOK-25).
 
-Cases J05, J06: a failed notification after the commit is exit 1 with a report, and the load stays committed.
+HOOK-18: a failed notification after the commit is exit 1 with a report, and the load stays committed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A data_quality_probe is one SELECT that answers with one non-negative integer; zero passes, all else stops (S1)."""
+"""A data_quality_probe is one SELECT that answers with one non-negative integer; zero passes, else stop (HOOK-24)."""
 
 from __future__ import annotations
 

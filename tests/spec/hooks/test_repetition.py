@@ -1,7 +1,8 @@
-"""A hook that succeeded is not run again in its run id; one that must not be repeated is not, whatever ended it (S1).
+"""A hook that succeeded is not run again in its run id; one that must not be repeated is not, however it ended
+(HOOK-20).
 
 The process is killed by the kernel the moment the hook's own connection opens: after `running` is durable, before any
-success. Design 6; cases J04, J05.
+success. Contract: HOOK-13, HOOK-21, LIFE-02.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hook's `sql_file` is read once, bounded, inside the repository root, whatever its name tries (S1 "Hook API")."""
+"""A hook's `sql_file` is read once, bounded, inside the repository root, whatever its name tries (HOOK-27)."""
 
 from __future__ import annotations
 

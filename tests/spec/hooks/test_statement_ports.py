@@ -1,4 +1,4 @@
-"""A script's late error is seen, and no transaction is left in another state than it was found (cases D10, D13, D14).
+"""A script's late error is seen, and no transaction is left in another state than it was found (SINK-13, HOOK-17).
 
 On each engine that is here: SQLite, DuckDB, ClickHouse (embedded).
 """

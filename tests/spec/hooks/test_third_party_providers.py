@@ -1,4 +1,4 @@
-"""A hook type comes from an installed package's entry point; whatever the package does, the run stays truthful (S1).
+"""A hook type comes from an installed package's entry point; whatever it does, the run stays truthful (HOOK-26).
 
 Packages are made visible as installers do it, by a directory with `.dist-info` on the import path.
 """

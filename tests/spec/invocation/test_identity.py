@@ -1,6 +1,6 @@
 """CLI and Python API derive one identity from the same arguments and environment, in every cell of the matrix.
 
-Facts 7.2; S3 "Python API", "the CLI and dpone.api.run derive different identity".
+Contract: CLI-09, CLI-10, CLI-17, CLI-18.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A legacy load happens in the order of S0 "Legacy/non-staged load"; whatever fails after `sink.load` is post-commit.
+"""A legacy load happens in one published order (LIFE-49); whatever fails after `sink.load` is post-commit.
 
-S0 "Validate before load", "Post-commit failure outcome", "Failure ordering"; S1 "legacy_post_finalize".
+Contract: FAIL-05, FAIL-09, GATE-17, LIFE-05, SNAP-07, SNAP-08.
 """
 
 from __future__ import annotations

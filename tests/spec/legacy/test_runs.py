@@ -1,6 +1,6 @@
 """`dpone` loads files without a server and without an engine, and says the truth about a path that has no staging.
 
-Design section 7 "The legacy path is real"; S0 "Legacy/non-staged load"; S1 "legacy_post_finalize".
+Contract: ACC-15, FAIL-06, LIFE-07.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a legacy load may claim when `sink.load` did not simply return: unknown stays unknown, unpublished is refused.
 
-S0 "Legacy/non-staged load", "Post-commit failure outcome"; design 7 "The legacy path is real".
+Contract: LIFE-46.
 """
 
 from __future__ import annotations

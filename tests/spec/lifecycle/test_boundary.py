@@ -1,6 +1,6 @@
 """Whatever happens around the commit, the outcome states what is true of target, state and retry.
 
-S1 "Quality-gate failure diagnostics and recovery"; S0 "Failure ordering", "execution snapshot"; cases J05, J06, L01.
+Contract: FAIL-10, FAIL-11, FAIL-12, FAIL-13, HOOK-14, LIFE-31, LIFE-39.
 """
 
 from __future__ import annotations

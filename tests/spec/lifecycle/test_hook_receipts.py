@@ -1,6 +1,6 @@
 """A separate pre-hook counts as done only by an accepted receipt of this very run; nothing else, and never inline.
 
-Design 6 "takes the expected set from its own plan and verifies each receipt"; S1 "Airflow GitOps UX"; case A21.
+Contract: HOOK-29.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A driver that a signal stopped reports a failure of its own; report and audit name the signal alike.
 
-Design 5 "Exit"; S1 "Failure boundary".
+Contract: CLI-20.
 """
 
 from __future__ import annotations

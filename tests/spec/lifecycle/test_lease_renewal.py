@@ -1,4 +1,4 @@
-"""A lease is renewed while its load runs, over a session of its own, and never made last beyond it. Case L09."""
+"""A lease is renewed while its load runs, over a session of its own, and never made last beyond it (STATE-12)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A cursor that somebody else advanced during a load is not overwritten, and the outcome says it did not advance.
 
-Design 9; case L13.
+Contract: STATE-04.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A staged load happens in the fifteen steps of S1, in that order and no other; what fails keeps later steps away.
+"""A staged load happens in fifteen published steps, in that order and no other; what fails keeps later steps away.
 
-S1 "Runtime lifecycle", "Acceptance lifecycle"; S0 "Failure ordering"; cases J04, H11.
+Contract: FAIL-07, FAIL-08, FAIL-14, LIFE-01, LIFE-02, LIFE-03.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GATE = {"type": "row_count_reconciliation"}
 
 
 def whole_load(directory: Path, **changes: object) -> Attempt:
-    """Every step of S1: hooks on both sides, gate, acceptance on three sides, cursor state."""
+    """Every step of LIFE-01: hooks on both sides, gate, acceptance on three sides, cursor state."""
     options = {**hooks(pre=[PRE], post=[POST]), "incremental": {"cursor_column": "id"}}
     manifest = append_flow(
         **{

@@ -1,6 +1,6 @@
 """partition_replace end to end: the partitions of this load are replaced as a whole, and an empty load says so first.
 
-Design 8 "Finalisers"; cases C10, C12; seed S0 "allow_empty" for an empty staged partition.
+Contract: LIFE-34, LIFE-41.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A policy that changes during a load stops it at the next of four places; after the commit it holds the state back.
 
-S0 "execution snapshot, authority and replay": before staging, before finalize, after the payload, before the state.
+SNAP-03, SNAP-06: before staging, before finalize, after the payload, before the state.
 """
 
 from __future__ import annotations

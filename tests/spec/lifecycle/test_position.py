@@ -1,4 +1,4 @@
-"""Where an attempt stands is said by what happened, not by what was expected. S1 "Failure boundary"."""
+"""Where an attempt stands is said by what happened, not by what was expected. Contract: FAIL-27."""
 
 from __future__ import annotations
 

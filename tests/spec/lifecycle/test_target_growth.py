@@ -1,6 +1,6 @@
 """After the commit the target holds as many more rows as were staged, counted in the target; anything else fails.
 
-Case C16; S0 "Post-commit failure outcome". The sinks are real; a publication between staging and commit goes wrong.
+Contract: LIFE-27, LIFE-29. The sinks are real; a publication between staging and commit goes wrong.
 """
 
 from __future__ import annotations

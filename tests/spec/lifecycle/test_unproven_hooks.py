@@ -1,6 +1,6 @@
 """A pre-hook that was started and never proved success is not run again by the next attempt of the same run.
 
-Design 6 "a started `retry_policy: none` hook without success evidence blocks every automatic retry"; S1.
+Contract: HOOK-22.
 """
 
 from __future__ import annotations

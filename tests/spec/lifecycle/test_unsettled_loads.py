@@ -1,6 +1,6 @@
 """The question whether an earlier append is in the target is asked before pre-hooks and before anything is read.
 
-Case L01; S0 "Post-commit failure outcome"; design 9.
+Contract: LIFE-22, LIFE-25.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class TakenLease:
 
 @pytest.mark.parametrize("manifest", [append_flow(source__options={"incremental": {"cursor_column": "id"}}), flow()])
 def test_a_load_whose_lease_went_to_another_does_not_commit(tmp_path: Path, manifest: dict[str, object]) -> None:
-    """Case L09. A look right before the commit, not a fence."""
+    """STATE-13. A look right before the commit, not a fence."""
     attempt = Attempt(manifest=manifest, directory=tmp_path, journal=Journal())
     TakenLease.during(attempt, "step quality_checked succeeded")
     outcome = attempt.ran().outcome

@@ -1,6 +1,6 @@
 """What a sink says of its own staging is compared with what was sent, before anything is published.
 
-Design 8 "`count()` of staging must equal rows sent", "lineage is observed"; S0 "Staged load" 1 and 2.
+Contract: LIFE-37, LIFE-38.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`check` says everything at once, in four formats, and loads nothing it does not need (design sections 4 and 5)."""
+"""`check` says everything at once, in four formats, and loads nothing it does not need (MAN-09, MAN-21, MAN-22)."""
 
 from __future__ import annotations
 

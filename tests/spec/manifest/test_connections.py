@@ -1,4 +1,4 @@
-"""A connection_ref resolves in one order, and no message ever shows a URI (design section 4; cases A28, K01, K05)."""
+"""A connection_ref resolves in one order, and no message ever shows a URI (MAN-16, EVID-14)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A manifest has one reading: what two YAML readers could read differently is refused at file:line:column.
 
-Source: design section 4; cases I01-I12.
+Contract: YAML-01, YAML-03, YAML-04, YAML-05, YAML-06, YAML-07, YAML-08.
 """
 
 from __future__ import annotations

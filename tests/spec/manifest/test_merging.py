@@ -1,6 +1,6 @@
 """Table overrides win over schema defaults, those over defaults; mappings merge deep, lists replace.
 
-Source: design section 4; case I13.
+Contract: MAN-07, MAN-08, MAN-12, MAN-17.
 """
 
 from __future__ import annotations

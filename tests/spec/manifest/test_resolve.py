@@ -1,4 +1,4 @@
-"""`load_manifest` gives frozen LoadConfigs and every dependency; SQL files stay inside the project (S1 "Hook API")."""
+"""`load_manifest` gives frozen LoadConfigs and every dependency; SQL files stay inside the project (HOOK-09)."""
 
 from __future__ import annotations
 

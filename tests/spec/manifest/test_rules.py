@@ -1,6 +1,6 @@
 """Fields that exclude, need or have no effect without each other are refused by `check`.
 
-Cases B03, C19, J08, L04, I02.
+Contract: HOOK-19, MAN-11, MAN-13, MAN-15, MAN-23, YAML-02.
 """
 
 from __future__ import annotations

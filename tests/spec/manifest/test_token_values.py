@@ -1,4 +1,4 @@
-"""SQL that uses an interval token is refused before anything runs when this run has no value for it. Design 4."""
+"""SQL that uses an interval token is refused before anything runs when this run has no value for it (MAN-24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that changes while its ranges are read: seen and said, or refused where rows were lost (cases C33, E08)."""
+"""A source that changes while its ranges are read: seen and said, or refused where rows were lost (NAT-23, NAT-42)."""
 
 from __future__ import annotations
 

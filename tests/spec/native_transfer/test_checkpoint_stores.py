@@ -1,4 +1,4 @@
-"""Checkpoints are durable, the newest counts, and COMMITTED stays. S0 invariants 8, 9, 11; design 10; case L05.
+"""Checkpoints are durable, the newest counts, and COMMITTED stays. Contract: NAT-10, NAT-11, NAT-50, NAT-64, NAT-65.
 
 Both stores pass the same tests; what only a file can suffer is below.
 """
@@ -162,7 +162,7 @@ def written(tmp_path: Path) -> tuple[CheckpointFiles, Path]:
 
 
 def test_a_last_record_cut_anywhere_is_left_out_and_the_next_one_stands_on_a_fresh_line(tmp_path: Path) -> None:
-    """Case L05: at every byte, the bytes inside a character of more than one byte included."""
+    """NAT-11: at every byte, the bytes inside a character of more than one byte included."""
     store, path = written(tmp_path)
     whole = path.read_bytes()
     last = whole.rstrip(b"\n").rindex(b"\n") + 1

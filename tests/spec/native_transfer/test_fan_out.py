@@ -1,6 +1,6 @@
 """A run whose ranges are staged by processes of their own publishes exactly the plan, wholly staged, or nothing.
 
-Design 10 "Fan-out": plan, one load per range, one publish that reads no rows; cases A22, L08.
+Plan, one load per range, one publish that reads no rows: NAT-17, NAT-18, NAT-19, NAT-21, NAT-54, NAT-55.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ranges staged by real processes, some at the same time, one of them killed: every row once, only lost ranges again.
 
-Design 10 "Fan-out"; cases L08, L11.
+Contract: NAT-20.
 """
 
 from __future__ import annotations

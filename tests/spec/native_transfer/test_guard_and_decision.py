@@ -1,6 +1,6 @@
-"""An unresolved guard blocks the route; what matches is skipped, everything else is read. Facts 6; S0 "logical scope".
+"""An unresolved guard blocks the route; what matches is skipped, everything else is read.
 
-Case L05's second half: commits that were written in part.
+Contract: NAT-09, NAT-12, NAT-51, NAT-61, NAT-62, NAT-67.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A process that was given up and wakes up late takes back nothing of what others wrote since: it is refused.
 
-Design 10: one may stage a range beside another, and COMMITTED and an armed guard stand whatever comes later. ADR 0004.
+NAT-73, NAT-74: one may stage a range beside another, and COMMITTED and an armed guard stand whatever comes later. ADR
+0004.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files sink takes range after range, each in files of its own, judged once all are committed.
 
-S0 "Ordering and retries" 3 and 6, "For legacy native loads"; Facts 5 "native committed".
+Contract: NAT-15, NAT-53, NAT-77.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_a_range_that_fails_leaves_the_others_committed_and_is_loaded_next(proje
 
 
 def test_gates_that_fail_after_the_commit_keep_it_and_are_judged_again_without_the_sink(project: Project) -> None:
-    """S0: "post-commit native quality failure retains committed checkpoints and retries without sink mutation"."""
+    """NAT-15: the checkpoints stay committed, and the next run does not call the sink."""
     project.written(into_files([{"type": "min_rows", "threshold": 101}]))
     first = project.execute("r1")
     assert code_of(first) == "DPONE_QUALITY_GATES_FAILED"

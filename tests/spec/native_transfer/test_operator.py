@@ -1,4 +1,4 @@
-"""What stands in the way of a load, and what an operator may do about it. Facts 6 guard; design 5 `transfer`, 8, 10."""
+"""What stands in the way of a load, and what an operator may do about it. Contract: NAT-13, NAT-45, NAT-63."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_damaged_checkpoints_stop_the_run_before_it_reads(project: Project) -> N
 
 
 def test_a_mixed_full_refresh_reads_every_range_again_and_counts_it_once(tmp_path: Path) -> None:
-    """S0 "Mixed full_refresh reactivation": nine committed ranges and one that is not are ten to read."""
+    """NAT-68: nine committed ranges and one that is not are ten to read."""
     project = Project(tmp_path)
     project.orders(ROWS)
     project.written(refresh(source__options={"partitioning": split(workers=1, checkpoints="file")}))

@@ -1,4 +1,4 @@
-"""Every value of the key, and every NULL, lies in exactly one planned partition. S0 "native scope" P; cases C33, E09.
+"""Every value of the key, and every NULL, lies in exactly one planned partition. Contract: NAT-05, NAT-06.
 
 The reference is brute force: each value is compared with each range in the order its source must use.
 """

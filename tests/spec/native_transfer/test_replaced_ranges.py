@@ -1,6 +1,6 @@
 """partition_replace in key ranges: no target partition lies in two of them, so each replaces only what it loads.
 
-Design 10: "publish per partition, each COMMITTED by itself". The reference is the same load with one reader.
+Contract: NAT-35. The reference is the same load with one reader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A run whose ranges are all committed says success only while the target shows what it has published.
 
-Cases L06, L08: an older full refresh repeated by hand or by a scheduler, after another one has replaced the target.
+NAT-72: an older full refresh repeated by hand or by a scheduler, after another one has replaced the target.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The success report is the last thing written, and a failed publication leaves none. S0 invariant 10; Facts 6."""
+"""The success report is the last thing written, and a failed publication leaves none (NAT-14)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Partitioned loads end to end: every row once, gates over the whole workload, a resume that reads what is missing.
 
-S0 "Native logical scope", "Native resume-only load"; design 10; cases C33, E09, L07, L08, L11.
+Contract: NAT-05, NAT-07, NAT-26, NAT-36, NAT-43, NAT-58, NAT-60.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_the_same_run_id_after_success_transfers_anew(project: Project) -> None:
     ],
 )
 def test_whatever_the_key_every_row_lies_in_one_range(tmp_path: Path, declared: str, values: list[Any]) -> None:
-    """Cases C33 and E09: keys on every bound, and NULL."""
+    """NAT-05: keys on every bound, and NULL."""
     project = Project(tmp_path)
     project.source(f"CREATE TABLE orders (id INTEGER NOT NULL, k {declared})")
     with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
@@ -120,7 +120,7 @@ def test_whatever_the_key_every_row_lies_in_one_range(tmp_path: Path, declared: 
 
 @pytest.mark.parametrize("rows", [[], [(None, "a", 1), (None, "b", 2)]], ids=["empty", "null_only"])
 def test_a_source_without_a_key_is_the_null_partition(tmp_path: Path, rows: list[Any]) -> None:
-    """Case L07: nothing to read is a real result, not a missing one."""
+    """NAT-58: nothing to read is a real result, not a missing one."""
     project = Project(tmp_path)
     project.source("CREATE TABLE orders (id INTEGER, name TEXT, updated_at INTEGER NOT NULL)")
     with sqlite3.connect(tmp_path / "shop.sqlite") as connection:
@@ -139,7 +139,7 @@ def test_a_source_without_a_key_is_the_null_partition(tmp_path: Path, rows: list
 
 
 def test_an_append_reads_its_window_in_ranges_and_saves_the_cursor(project: Project) -> None:
-    """Case L11: the newest cursor value waits, also when its rows lie in several ranges."""
+    """NAT-34: the newest cursor value waits, also when its rows lie in several ranges."""
     project.add_orders((101, "tie", 1000), (102, "tie", 1000))
     project.written(append())
     assert project.execute("a1").error is None
@@ -160,7 +160,7 @@ def repaired(project: Project, key: int = 55) -> None:
 
 
 def test_a_failed_range_is_read_again_and_no_other(project: Project) -> None:
-    """Case L08: the staging of a range that failed half-way is gone; the others are counted and kept."""
+    """NAT-36: the staging of a range that failed half-way is gone; the others are counted and kept."""
     project.written(refresh(source__options={"partitioning": split(workers=1)}))
     broken(project, 99)
     first = project.execute("r1")

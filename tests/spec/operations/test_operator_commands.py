@@ -1,6 +1,6 @@
 """An operator looks, decides with a reason, and cleans up; none of it works beside a running load or without a trace.
 
-Source: S1 "failure diagnostics and recovery"; design 5 and 9.
+Contract: FAIL-23, LIFE-40, STATE-05.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hooks run after what they depend on, otherwise in authored order; cycles are named before anything runs (S1, B02)."""
+"""Hooks run after what they depend on, otherwise in authored order; cycles are named before anything runs (HOOK-02)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL is read-only only if it is provably one SELECT of known parts (S1 "Hook API"; cases D19, D20, D21).
+"""SQL is read-only only if it is provably one SELECT of known parts (HOOK-05).
 
 `guard_corpus.yaml` is a pinned regression: a new version of the parser may make a verdict stricter, never looser.
 """

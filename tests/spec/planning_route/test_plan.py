@@ -1,6 +1,6 @@
 """`plan` says, without any connection, which way a load goes, what a reader may rely on and what a retry means.
 
-Design 2 "Connectors declare themselves", 4, 5; S1 "Native load governance"; cases L12, L15.
+Contract: PLAN-01, PLAN-02, PLAN-03, PLAN-04.
 """
 
 from __future__ import annotations

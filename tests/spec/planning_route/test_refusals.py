@@ -1,6 +1,6 @@
 """What a connector does not declare it is never asked for: an undeclared strategy, format, cursor or phase is refused.
 
-Design 2 "Undeclared = unknown = refused", 4 "Options without effect on the chosen route are refused".
+Contract: PLAN-05.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A failure tells what is true of the target, in a closed vocabulary, or says nothing (S0 "failure outcome")."""
+"""A failure tells what is true of the target, in a closed vocabulary, or says nothing (FAIL-01, FAIL-24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gate's verdict is exact arithmetic over what was measured; what was not measured never passes (S1, cases H)."""
+"""A gate's verdict is exact arithmetic over what was measured; what was not measured never passes (GATE-07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the receipt that this very execution issued, used once and in order, authorises a load (S0, ADR 0025)."""
+"""Only the receipt that this very execution issued, used once and in order, authorises a load (RCPT-07, RCPT-11)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The order in which keys are written changes no meaning: one policy, one semantic fingerprint; the pack hashes bytes.
 
-S0 "Gate order is preserved; object keys are canonicalized"; S1 "GitOps compact pack"; case B02.
+Contract: MAN-10, RCPT-02.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every planned partition counts exactly once, and an unknown count makes the sum unknown (S0 "logical scope")."""
+"""Every planned partition counts exactly once, and an unknown count makes the sum unknown (NAT-04, NAT-76)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy a run started with is the policy it ends with; a configuration that changed is drift (S0)."""
+"""The policy a run started with is the policy it ends with; a configuration that changed is drift (SNAP-03)."""
 
 from __future__ import annotations
 

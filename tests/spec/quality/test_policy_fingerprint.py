@@ -1,4 +1,4 @@
-"""One policy has one fingerprint: of its normalised gates in order, and of nothing else (S0 "bind receipts")."""
+"""One policy has one fingerprint: of its normalised gates in order, and of nothing else (RCPT-01)."""
 
 from __future__ import annotations
 

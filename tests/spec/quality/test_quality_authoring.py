@@ -1,4 +1,4 @@
-"""An authored quality block is exactly right or refused with a code and a path (S1 "Quality gates").
+"""An authored quality block is exactly right or refused with a code and a path (GATE-01, GATE-02).
 
 A misspelt, foreign or ambiguous field never changes what is judged.
 """

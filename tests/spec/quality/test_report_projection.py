@@ -1,4 +1,4 @@
-"""What leaves a report is an allowlisted, bounded projection whatever a caller put in (S0 second amendment)."""
+"""What leaves a report is an allowlisted, bounded projection whatever a caller put in (EVID-01)."""
 
 from __future__ import annotations
 

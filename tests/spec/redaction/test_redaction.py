@@ -1,6 +1,6 @@
 """No exit shows a secret: neither one that was resolved, however it is spelled, nor one that merely looks like one.
 
-And what is harmless stays readable. Source: design 5; Facts 10; cases K01, K03.
+And what is harmless stays readable. Contract: EVID-04, EVID-19.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Embedded engines as sources load into every kind of sink with gates and acceptance, into themselves too.
 
-Design section 3 "one session per resolved connection".
+Contract: PLAN-06.
 """
 
 from __future__ import annotations

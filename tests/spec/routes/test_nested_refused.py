@@ -1,6 +1,6 @@
 """Nested columns are refused by name and never flattened, and no package of tables is half swapped: there is none.
 
-Design 11; case C08 (a load whose child tables could not be swapped together).
+Contract: LIFE-33, MAN-20.
 """
 
 from __future__ import annotations

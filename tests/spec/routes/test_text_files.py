@@ -1,6 +1,6 @@
 """CSV and NDJSON files are loaded as declared into engines and files, with gates and acceptance, or nothing is changed.
 
-Cases C39 (one NULL token) and J08 (a cursor is a column, not an expression).
+Contract: MAN-14, VAL-11.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """incremental_append loads every row once: the window is half-open, so ties and late equals wait and are never lost.
 
-Design 9 "State key", `state/cursor.py`; S1 steps 11-13; cases L11, L12, L15, L01.
+Contract: STATE-10, STATE-17, STATE-24.
 """
 
 from __future__ import annotations

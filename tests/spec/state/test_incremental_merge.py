@@ -1,6 +1,6 @@
 """incremental_merge end to end: rows read again are upserted, so the newest rows are loaded and none is doubled.
 
-Design 4, 8, 9; cases C01, L03, L04, L12, L15. `schema_evolution` and lineage as for every strategy.
+Contract: LIFE-32, MAN-15, STATE-19. `schema_evolution` and lineage as for every strategy.
 """
 
 from __future__ import annotations

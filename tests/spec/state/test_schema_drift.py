@@ -1,6 +1,6 @@
 """A target that differs is refused with its differences, widened only by nullable columns, and never narrowed.
 
-Design 4 "Schema drift"; cases L03 and the trap "the second run of the same manifest was refused".
+Contract: LIFE-48, STATE-07.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cursor state and lease are compare-and-set records: who comes second is told so and changes nothing.
 
-Design 9; S0 non-goal "not a fence"; cases L09, L13.
+Contract: EVID-07, STATE-03, STATE-11, STATE-22, STATE-23.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A typed hash is of values: the same set of rows has one hash, and any other set has another.
 
-Design "Quality"; case H09 (one zero, one NaN, scale and fraction do not matter when the value is the same).
+Contract: GATE-21, GATE-23.
 """
 
 from __future__ import annotations

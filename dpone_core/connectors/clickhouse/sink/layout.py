@@ -58,7 +58,7 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
 
 
 def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:
-    """ClickHouse refuses a nullable sorting key with a text nobody understands (C01)."""
+    """ClickHouse refuses a nullable sorting key with a text nobody understands (LIFE-32)."""
     design = request.physical_design
     order_by = design.order_by or (() if target_exists else merge_key_of(request))
     keys = (*order_by, *((design.partition_by.column,) if design.partition_by else ()))

@@ -107,7 +107,7 @@ class _Publication:
         return self._result("replace_partition", expected=expected)
 
     def _refuse_unseen_rows(self) -> None:
-        """Rows that were counted in staging and are not found now: another node answers (C23)."""
+        """Rows that were counted in staging and are not found now: another node answers (CH-22)."""
         if self._handle.staged_rows:
             raise ConnectorError(
                 "the staged rows are not where they were counted; nothing was published",

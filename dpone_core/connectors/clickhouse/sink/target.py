@@ -73,7 +73,7 @@ class ClickHouseTarget:
         return artifacts_among(target, schema, table_names(self._session, schema))
 
     def _refuse_long_name(self, target: TableName) -> None:
-        """Staging has a short name, so the engine would say no only when all rows are staged (C35)."""
+        """Staging has a short name, so the engine would say no only when all rows are staged (CH-25)."""
         known = "SELECT count() FROM system.functions WHERE name = {name:String}"
         if self._session.rows(known, {"name": _LONGEST_NAME}) == [[0]]:
             return  # an older server, whose file system decides

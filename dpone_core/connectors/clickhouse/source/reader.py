@@ -80,7 +80,7 @@ class ClickHouseSource:
             raise _translated(error.__cause__ or error) from error.__cause__
 
     def _tell_of_versions(self, table: TableName) -> None:
-        """Such a table holds several rows of a key until it merges them; they are read and counted as stored (C36)."""
+        """Such a table holds several rows of a key until it merges them; all are read and counted as stored (CH-27)."""
         rows = self.rows(_MERGING_ENGINE, {"database": table.schema or "", "name": table.name})
         if rows:
             _LOG.warning(

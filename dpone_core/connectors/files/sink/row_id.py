@@ -1,4 +1,4 @@
-"""`__dpone__row_id` of a batch in Python: the same text and hash that the SQL sinks compute (Facts 4.4)."""
+"""`__dpone__row_id` of a batch in Python: the same text and hash that the SQL sinks compute (LIFE-43)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that are equal exactly: text by its bytes, whatever the collation says of case and trailing blanks (D17)."""
+"""Keys that are equal exactly: text by its bytes, whatever the collation says of case and blanks (MSSQL-15)."""
 
 from __future__ import annotations
 

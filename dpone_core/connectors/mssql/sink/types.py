@@ -15,7 +15,7 @@ from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 IDENTIFIER_LIMIT: Final = 128
 """Characters of UTF-16. A name of 128 letters of any script fits."""
 KEY_CHARACTERS: Final = 450
-"""The longest nvarchar that an index key of 900 bytes holds (D16)."""
+"""The longest nvarchar that an index key of 900 bytes holds."""
 MAX_PRECISION: Final = 38
 _MAX_FRACTION: Final = 7
 _DEFAULT_FRACTION: Final = 6

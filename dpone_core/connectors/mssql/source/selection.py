@@ -21,7 +21,7 @@ CURSOR_KINDS: Final = frozenset(
     if kind.value.startswith(("int", "uint"))
     or kind in (ColumnKind.DECIMAL, ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 )
-"""No text: a collation decides what is greater, and trailing blanks do not count (D17)."""
+"""No text: a collation decides what is greater, and trailing blanks do not count (MSSQL-15)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def chosen_cursor(schema: TableSchema, name: str) -> Column:
 
 
 def parameter_type(column: Column) -> str:
-    """The cursor's own type, so that a bound is compared as the column is and an index is used (D06)."""
+    """The cursor's own type, so that a bound is compared as the column is and an index is used (MSSQL-06)."""
     kind, fraction = column.type.kind, column.type.fraction
     match kind:
         case ColumnKind.DECIMAL:

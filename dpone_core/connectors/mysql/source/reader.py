@@ -1,6 +1,6 @@
 """Reading MySQL: types from the catalog, values in exact form, in one snapshot, by a reader in a child process.
 
-Case ids of the rules kept here: F02 (zero dates), F04 (unsigned), F06 and F07 (tinyint, bit), F08 (float digits).
+Contract: MYSQL-01 (zero dates), MYSQL-02 (unsigned, tinyint, bit, float digits).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Key ranges of a PostgreSQL selection, all under one exported snapshot (case E08).
+"""Key ranges of a PostgreSQL selection, all under one exported snapshot (PG-04).
 
 Text compares in the collation "C", which in a UTF-8 database is the order of code points.
 """
