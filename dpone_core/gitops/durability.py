@@ -42,7 +42,9 @@ def require_durable(config: LoadConfig, settings: PlatformSettings, *, mapped: f
             covered = settings.local_pod_runner or bool(settings.durable_paths) or _has_durable_volume(settings)
         else:
             covered = kept.path.startswith("/") or settings.local_pod_runner
-            covered = covered and (settings.keeps(kept.path) if kept.written else settings.shows(kept.path))
+            covered = covered and (
+                settings.is_durable_path(kept.path) if kept.written else settings.is_readable_path(kept.path)
+            )
         if not covered:
             where = f" at '{kept.path}'" if kept.path is not None else ""
             raise VolumeRequiredError(

@@ -19,7 +19,7 @@ from dpone_core.contracts.run_spec import (
     RUN_SPEC_SCHEMA,
     RunSpec,
 )
-from dpone_core.contracts.wire import validated
+from dpone_core.contracts.wire import validate_value
 from dpone_core.declared.registry import EMBEDDED_SCHEMES
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.gitops.durability import require_durable
@@ -90,7 +90,7 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
             *(_hook_step(request, hook, _load_id(request)) for hook in after),
         ],
     }
-    return validated(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
+    return validate_value(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
 
 
 def used_refs(config: LoadConfig) -> frozenset[str]:
