@@ -41,19 +41,19 @@ class ConnectionUnresolvedError(ETLConfigurationError):
 
 
 def resolve_connection(
-    ref: str, *, environment: Mapping[str, str], project_root: Path | None, manifest_connections: Mapping[str, str]
+    ref: str, *, env: Mapping[str, str], project_root: Path | None, manifest_connections: Mapping[str, str]
 ) -> Connection:
     """Finds the URI of `ref`. Raises ConnectionUnresolvedError (exit status 2) saying how to set it."""
     for prefix in ("DPONE_CONN_", "AIRFLOW_CONN_"):
         name = prefix + ref.upper()
-        if environment.get(name, "").strip():
-            return Connection(ref=ref, uri=_uri_of(ref, environment[name].strip(), name), origin=name)
-    mounted = _read_mounted_secret(ref, environment)
+        if env.get(name, "").strip():
+            return Connection(ref=ref, uri=_uri_of(ref, env[name].strip(), name), origin=name)
+    mounted = _read_mounted_secret(ref, env)
     if mounted is not None:
         return Connection(ref=ref, uri=_uri_of(ref, mounted, "DPONE_CONN_DIR"), origin="DPONE_CONN_DIR")
     authored = _project_uri(ref, project_root) if project_root is not None else None
     if authored is not None:
-        return Connection(ref=ref, uri=_substitute_references(ref, authored, environment), origin=PROJECT_FILE)
+        return Connection(ref=ref, uri=_substitute_references(ref, authored, env), origin=PROJECT_FILE)
     if ref in manifest_connections:
         return Connection(ref=ref, uri=manifest_connections[ref], origin=MANIFEST_ORIGIN)
     raise ConnectionUnresolvedError(ref, f"connection '{ref}' is not set")
@@ -117,8 +117,8 @@ def _text(parts: Mapping[str, object], name: str) -> str:
     return "" if value is None else str(value)
 
 
-def _read_mounted_secret(ref: str, environment: Mapping[str, str]) -> str | None:
-    directory = environment.get("DPONE_CONN_DIR", "")
+def _read_mounted_secret(ref: str, env: Mapping[str, str]) -> str | None:
+    directory = env.get("DPONE_CONN_DIR", "")
     if not directory:
         return None
     for name in (ref, ref.upper(), f"DPONE_CONN_{ref.upper()}"):
@@ -175,7 +175,7 @@ def _contains_secret(uri: str) -> bool:
     return ("@" in rest.partition("/")[2] and not at and ":" in rest) or _SECRET_PARAMETER.search(uri) is not None
 
 
-def _substitute_references(ref: str, uri: str, environment: Mapping[str, str]) -> str:
+def _substitute_references(ref: str, uri: str, env: Mapping[str, str]) -> str:
     """Replaces `${ENV}` references. A reference that is the whole URI is used as it is; inside a URI its value is
     percent-encoded.
     """
@@ -183,10 +183,10 @@ def _substitute_references(ref: str, uri: str, environment: Mapping[str, str]) -
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        if not environment.get(name, ""):
+        if not env.get(name, ""):
             raise ConnectionUnresolvedError(
                 ref, f"connection '{ref}' needs the environment variable {name}", fix=f"set {name}"
             )
-        return environment[name] if whole else quote(environment[name], safe="")
+        return env[name] if whole else quote(env[name], safe="")
 
     return _uri_of(ref, _REFERENCE.sub(value, uri), PROJECT_FILE)
