@@ -137,7 +137,7 @@ class _Process:
     def __init__(self, dag: Any, run_spec: RunSpecSource, platform: PlatformSource) -> None:
         self.dag = dag
         self.spec = _load(dag, run_spec)
-        settings = self.spec.platform if platform is None else self.spec.platform.overridden_by(Platform.of(platform))
+        settings = self.spec.platform if platform is None else self.spec.platform.merge_overrides(Platform.of(platform))
         self._settings = settings
         self._arguments = PodOperatorArguments(ProcessPods(self.spec, settings, dpone_version=__version__))
 

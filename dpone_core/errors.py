@@ -1,8 +1,9 @@
-"""Stable codes, exit classes and the root of every error dpone raises.
+"""Error codes, process exit statuses and the base classes of every error that dpone raises.
 
-An error's message is safe to print and to persist: it never holds SQL text, rows, credentials, URLs or driver
-messages. Facts an operator needs are attributes. An error that carries a domain value lives beside that value.
-A released code is never renamed. Contract: FAIL-31, CLI-01, CLI-02.
+An error's message is safe to print and to store: it holds no SQL text, rows, credentials, URLs or driver messages.
+Facts an operator needs are attributes of the error. An error that carries a value of its own is defined beside that
+value, not here. A released code is never renamed.
+Contract: FAIL-31, CLI-01, CLI-02.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ ErrorCode = NewType("ErrorCode", str)
 
 
 class ExitClass(IntEnum):
-    """Process exit status by what had happened when the error was raised (CLI-01, CLI-02)."""
+    """Process exit status: 0 success, 1 ran and failed, 2 refused before anything ran, 130 and 143 stopped by a
+    signal (CLI-01, CLI-02).
+    """
 
     SUCCESS = 0
     EXECUTED = 1
@@ -24,7 +27,11 @@ class ExitClass(IntEnum):
 
 
 class DponeError(Exception):
-    """Root of the family: a stable `code`, a safe one-line sentence and an optional way out (`fix`)."""
+    """Base class of dpone's errors: a stable `code`, a one-line `message` that is safe to print, and `fix`, what to do
+    (or None).
+
+    `code` may be given per instance; without it the code of the class applies.
+    """
 
     code: str = "DPONE_INTERNAL_ERROR"
     exit_class: ClassVar[ExitClass] = ExitClass.EXECUTED
@@ -41,20 +48,20 @@ class DponeError(Exception):
 
 
 class ETLConfigurationError(DponeError):
-    """Refused before execution (exit 2): nothing ran, nothing was created."""
+    """The request was refused before execution (exit status 2): nothing ran and nothing was created."""
 
     code = "DPONE_CONFIGURATION_INVALID"
     exit_class = ExitClass.REFUSED
 
 
 class ETLExecutionError(DponeError):
-    """Executed and not successful (exit 1): the outcome says what is true of the target."""
+    """The load ran and did not succeed (exit status 1); the run's outcome states what is true of the target."""
 
     code = "DPONE_EXECUTION_FAILED"
 
 
 class ConnectorError(ETLExecutionError):
-    """A driver or engine refused; the driver's text stays in `__cause__` and is never rendered."""
+    """A driver or an engine reported an error. Its own text stays in `__cause__` and is never printed."""
 
     code = "DPONE_CONNECTOR_FAILED"
 
@@ -67,21 +74,21 @@ class ConnectionLostError(ConnectorError):
 
 
 class LoadInProgressError(ETLExecutionError):
-    """Another load holds the lease of this target; nothing was mutated, a later retry is safe."""
+    """Another load holds the lease of this target. This load changed nothing and can be retried later."""
 
     code = "load_in_progress"
 
 
 class CommitOutcomeUnknownError(ConnectorError):
-    """The commit statement was sent and its answer is lost: the target may be old or new."""
+    """The commit statement was sent and no answer came back: the target may hold the old or the new rows."""
 
     code = "target_outcome_unknown"
 
 
 class RunTerminated(BaseException):
-    """SIGTERM arrived: abort what can be aborted, clean, write the receipt, exit 143.
+    """The process received SIGTERM: it aborts what it can, cleans up, writes its receipt and exits with status 143.
 
-    A BaseException, so that no adapter mistakes it for a driver's failure.
+    It derives from BaseException, so that an adapter's `except Exception` does not take it for a driver's failure.
     """
 
     code = "DPONE_RUN_TERMINATED"

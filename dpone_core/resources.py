@@ -1,7 +1,8 @@
-"""Finds the files shipped beside the code and reads files of others within a bound.
+"""Finds the files that are installed with dpone, and reads files and streams up to a size limit.
 
-In a wheel `schemas/` and `dag_factories/` lie under `dpone_core/_bundled`; in a checkout they stand beside the package.
-Contract: POD-16.
+An installed wheel keeps `schemas/` and `dag_factories/` under `dpone_core/_bundled`; a checkout keeps them beside the
+package.
+Source: design 13 and 14.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _PACKAGE: Final = Path(__file__).resolve().parent
 
 
 class DocumentTooLargeError(OSError):
-    """A stream holds more than its reader accepts; at most `limit_bytes` + 1 bytes were read."""
+    """A stream holds more than `limit_bytes` bytes; at most one byte more than the limit was read."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"the document is larger than {limit_bytes} bytes")
@@ -21,7 +22,9 @@ class DocumentTooLargeError(OSError):
 
 
 def read_bounded(stream: IO[bytes], limit_bytes: int) -> bytes:
-    """All of `stream`, which must hold at most `limit_bytes`; raises DocumentTooLargeError, never truncates."""
+    """Returns all bytes of `stream`. Raises DocumentTooLargeError when it holds more than `limit_bytes`; it never
+    truncates.
+    """
     chunks: list[bytes] = []
     remaining = limit_bytes + 1
     while remaining > 0 and (chunk := stream.read(remaining)):
@@ -33,23 +36,25 @@ def read_bounded(stream: IO[bytes], limit_bytes: int) -> bytes:
 
 
 def read_file_bounded(path: Path, limit_bytes: int) -> bytes:
-    """The bytes of a file of at most `limit_bytes`; OSError passes through."""
+    """Returns the bytes of a file of at most `limit_bytes` bytes. Raises DocumentTooLargeError, or the OSError of
+    opening it.
+    """
     with path.open("rb") as stream:
         return read_bounded(stream, limit_bytes)
 
 
 def schemas_directory() -> Path:
-    """Where the published JSON Schemas lie; raises FileNotFoundError."""
-    return _shipped("schemas")
+    """Directory of the published JSON Schemas. Raises FileNotFoundError when the installation lacks it."""
+    return _installed_directory("schemas")
 
 
 def dag_factories_directory() -> Path:
-    """Where the DAG files that users copy lie; raises FileNotFoundError."""
-    return _shipped("dag_factories")
+    """Directory of the DAG files that users copy. Raises FileNotFoundError when the installation lacks it."""
+    return _installed_directory("dag_factories")
 
 
-def _shipped(name: str) -> Path:
+def _installed_directory(name: str) -> Path:
     for candidate in (_PACKAGE / "_bundled" / name, _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"the shipped directory {name} is missing; dpone is not installed completely")
+    raise FileNotFoundError(f"the directory '{name}' is missing from this installation of dpone; install dpone again")

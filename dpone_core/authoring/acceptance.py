@@ -1,6 +1,6 @@
-"""`quality.acceptance`: the one statement of its authoring rules; the JSON Schema is generated from these models.
+"""The authoring rules of `quality.acceptance`; the JSON Schema is generated from these models.
 
-Which sides physically exist and which columns a schema holds is judged elsewhere (`dpone_core.acceptance`).
+Whether a side exists and which columns it has is decided elsewhere (`dpone_core.acceptance`).
 Contract: ACC-02, ACC-03, ACC-05, ACC-07.
 """
 
@@ -20,7 +20,7 @@ NOT_BLANK: Final = r"[^ \t\r\n]"
 
 
 class ColumnSelector(StrEnum):
-    """Words that stand for a set of columns; `off` and `none` stand for no column, as `false` does."""
+    """Words that stand for a set of columns; `off` and `none` select no column, as `false` does."""
 
     OFF = "off"
     NONE = "none"
@@ -30,7 +30,7 @@ class ColumnSelector(StrEnum):
     STRICT = "strict"
 
 
-def _unique_names(names: tuple[str, ...]) -> tuple[str, ...]:
+def _refuse_repeated_names(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise PydanticCustomError(ACCEPTANCE_INVALID, "a column is listed twice")
     return names
@@ -48,7 +48,7 @@ ColumnName = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
 ColumnNames = Annotated[
     tuple[ColumnName, ...],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
-    AfterValidator(_unique_names),
+    AfterValidator(_refuse_repeated_names),
 ]
 ColumnSelection = Annotated[
     Annotated[bool, Tag("switch")]
@@ -85,6 +85,7 @@ class ChecksSection(Section):
 
     @property
     def requests_nothing(self) -> bool:
+        """Whether no metric is requested at all."""
         return not (self.row_count or selects_columns(self.null_counts) or selects_columns(self.distinct_counts))
 
 
@@ -124,19 +125,19 @@ class AcceptanceSection(Section):
 
     @field_validator("capture")
     @classmethod
-    def _an_enabled_policy_requests_a_side(cls, capture: CaptureSection, info: ValidationInfo) -> CaptureSection:
+    def _require_a_side(cls, capture: CaptureSection, info: ValidationInfo) -> CaptureSection:
         if info.data.get("enabled") is True and not (capture.source or capture.staged or capture.target):
             raise PydanticCustomError(ACCEPTANCE_INVALID, "an enabled policy must request at least one side")
         return capture
 
     @field_validator("checks")
     @classmethod
-    def _an_enabled_policy_requests_a_check(cls, checks: ChecksSection, info: ValidationInfo) -> ChecksSection:
+    def _require_a_check(cls, checks: ChecksSection, info: ValidationInfo) -> ChecksSection:
         if info.data.get("enabled") is True and checks.requests_nothing:
             raise PydanticCustomError(ACCEPTANCE_INVALID, "an enabled policy must request at least one check")
         return checks
 
 
 def selects_columns(selection: bool | ColumnSelector | tuple[str, ...]) -> bool:
-    """False for `false`, `off` and `none`."""
+    """Whether a selection names any column; False for `false`, `off` and `none`."""
     return selection not in (False, ColumnSelector.OFF, ColumnSelector.NONE)

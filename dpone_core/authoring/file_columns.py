@@ -1,7 +1,7 @@
-"""`source.options` of files: declared columns, the CSV dialect, absent keys; and the rules between them.
+"""`source.options` of files: declared columns, the CSV dialect, absent NDJSON keys, and the rules between them.
 
-A CSV file has no types and an NDJSON file no fixed columns: what is not declared is text, or refused. Nothing is
-guessed from rows.
+A CSV file has no types and an NDJSON file no fixed columns. A CSV column that is not declared is text, an NDJSON column
+that is not declared is an error; nothing is guessed from rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _DESCRIBES: Final = ("columns", "csv", "ndjson")
 
 
 def format_rules() -> list[JsonValue]:
-    """JSON Schema of the same rules: what each format may declare, and where columns are required."""
+    """The same rules as JSON Schema: what each format may declare, and where columns are required."""
     rules: list[JsonValue] = []
     for name, allowed in FORMAT_FIELDS.items():
         refused: dict[str, JsonValue] = {field: False for field in _DESCRIBES if field not in allowed}
@@ -78,7 +78,7 @@ def file_findings(
     ndjson: NdjsonSection | None,
     options: Path,
 ) -> Iterator[Finding]:
-    """Broken rules of `source.options` at path `options`, for source type files."""
+    """Broken rules of `source.options` of source type files; `options` is the path of that section."""
     for name, given in (("columns", columns), ("csv", csv), ("ndjson", ndjson)):
         if given is not None and file_format is not None and name not in FORMAT_FIELDS[file_format]:
             fix = "Parquet files describe themselves; remove it" if file_format == "parquet" else "remove it"
@@ -93,11 +93,11 @@ def file_findings(
     for index, column in enumerate(columns or ()):
         path = (*options, "columns", index)
         if column.name in seen:
-            yield _finding(VALUE_INVALID, "this column is declared before", "declare it once", *path, "name")
+            yield _finding(VALUE_INVALID, "an earlier entry declares this column", "declare it once", *path, "name")
         seen.append(column.name)
         if declared_type(column.type) is None:
             yield _finding(
-                VALUE_INVALID, "a decimal has no more digits after the point than in all",
+                VALUE_INVALID, "the scale of a decimal must not be greater than its precision",
                 "write decimal(precision,scale), for example decimal(18,4)", *path, "type",
             )  # fmt: skip
     for index, name in enumerate(not_null or ()):

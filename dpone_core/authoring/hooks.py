@@ -1,7 +1,7 @@
-"""`source.options.hooks`: typed actions around the load (HOOK-06). An unknown key below a hook is an error.
+"""`source.options.hooks`: typed actions around the load (HOOK-06). An unknown key in a hook is an error.
 
-Types `sql`, `marker` and `webhook` are built in; any other name belongs to a provider that is looked up when a manifest
-asks for it (`wiring.hook_providers`). Not here: cycles (`planning.hooks`) and the mutating-SQL guard
+Types `sql`, `marker` and `webhook` are built in. Any other name belongs to a provider, which is looked up when a
+manifest uses it (`wiring.hook_providers`). Not here: cycles (`planning.hooks`) and the guard against mutating SQL
 (`planning.sql_guard`).
 """
 
@@ -25,7 +25,7 @@ HookTypeName = Annotated[str, Field(pattern=HOOK_TYPE_PATTERN, examples=["sql", 
 MAX_OPTION_CHARACTERS: Final = 1024
 
 
-def _scalar(value: object) -> HookScalar:
+def _require_scalar(value: object) -> HookScalar:
     if not isinstance(value, (str, int)):
         raise PydanticCustomError(WRONG_TYPE, "expected text, an integer, true or false")
     if isinstance(value, str) and len(value) > MAX_OPTION_CHARACTERS:
@@ -37,7 +37,7 @@ def _scalar(value: object) -> HookScalar:
 
 OptionValue = Annotated[
     HookScalar,
-    PlainValidator(_scalar),
+    PlainValidator(_require_scalar),
     WithJsonSchema({"type": ["string", "integer", "boolean"], "maxLength": MAX_OPTION_CHARACTERS}),
 ]
 
@@ -64,14 +64,14 @@ NOTIFIERS: Final = (
 """Built-in types of kind notification."""
 
 
-def _given(*names: str) -> list[JsonValue]:
+def _require_one_of(*names: str) -> list[JsonValue]:
     return [{"required": [name]} for name in names]
 
 
-SQL_EXACTLY_ONE: Final[dict[str, JsonValue]] = {"oneOf": _given("sql", "sql_file")}
-_SQL_RULES: Final[dict[str, JsonValue]] = {**SQL_EXACTLY_ONE, "not": {"anyOf": _given(*PROVIDER_ONLY)}}
+SQL_EXACTLY_ONE: Final[dict[str, JsonValue]] = {"oneOf": _require_one_of("sql", "sql_file")}
+_SQL_RULES: Final[dict[str, JsonValue]] = {**SQL_EXACTLY_ONE, "not": {"anyOf": _require_one_of(*PROVIDER_ONLY)}}
 _OTHER_RULES: Final[dict[str, JsonValue]] = {
-    "not": {"anyOf": _given(*SQL_ONLY)},
+    "not": {"anyOf": _require_one_of(*SQL_ONLY)},
     "properties": {"kind": {"enum": ["notification", "custom"]}},
 }
 
@@ -136,11 +136,12 @@ class HookSection(Section):
 
     @property
     def is_sql(self) -> bool:
+        """Whether the hook executes SQL."""
         return self.type == HookType.SQL
 
     @property
     def effective_retry_policy(self) -> HookRetryPolicy:
-        """The authored policy, else `none` where a repetition could harm (HOOK-19)."""
+        """The authored policy; otherwise `none` where a repetition could do harm, else `default` (HOOK-19)."""
         if self.retry_policy is not None:
             return self.retry_policy
         once = self.mutates_source or self.kind is HookKind.SOURCE_REFRESH

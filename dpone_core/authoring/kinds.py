@@ -1,7 +1,7 @@
-"""The two manifest kinds as documents: `dpone.flow.v1` and `dpone.batch.v1`. Root keys `x-*` are free.
+"""The two kinds of manifest documents: `dpone.flow.v1` and `dpone.batch.v1`. Root keys that begin with `x-` are free.
 
-What is merged (`defaults`, `overrides`, shared `quality`) is a fragment: each is checked field by field where it
-stands, the merged process as a whole by `ProcessSection` and `rules`.
+`defaults`, `overrides` and a shared `quality` are fragments: each field is checked where it is authored, and the merged
+process is checked as a whole by `ProcessSection` and `rules`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import WRONG_TYPE
 
 FRAGMENT_OF: Final = "x-dpone-fragment"
-"""Marks a place whose JSON Schema is written out by `manifest.schema`; never part of a written schema."""
+"""Marks a field whose JSON Schema `manifest.schema` inserts; the mark itself is never written to a file."""
 
 
 class ManifestKind(StrEnum):
-    """What a manifest says it is; the names are versioned contracts."""
+    """Kinds of manifests; the names are versioned contracts."""
 
     FLOW = "dpone.flow.v1"
     BATCH = "dpone.batch.v1"

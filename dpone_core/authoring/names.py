@@ -1,4 +1,4 @@
-"""Names and lists every section shares. A name is text that an engine can quote; an expression is not a name."""
+"""Types of names and lists that all sections use. A name is text that an engine can quote, not an expression."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from dpone_core.authoring.validate import VALUE_INVALID
 _Item = TypeVar("_Item")
 
 
-def _unique(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+def _refuse_repeated_items(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
     for index, item in enumerate(items):
         if item in items[:index]:
             raise PydanticCustomError(
-                VALUE_INVALID, "entry {number} repeats an earlier one", {"number": index + 1, "fix": "list it once"}
+                VALUE_INVALID,
+                "entry {number} of the list repeats an earlier entry",
+                {"number": index + 1, "fix": "list it once"},
             )
     return items
 
@@ -34,6 +36,8 @@ Text = Annotated[str, Field(min_length=1, pattern=TEXT_PATTERN)]
 ColumnNames = Annotated[
     tuple[QuotableName, ...],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
-    AfterValidator(_unique),
+    AfterValidator(_refuse_repeated_items),
 ]
-UniqueTexts = Annotated[tuple[Text, ...], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)]
+UniqueTexts = Annotated[
+    tuple[Text, ...], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_refuse_repeated_items)
+]

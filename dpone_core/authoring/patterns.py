@@ -1,6 +1,6 @@
-"""Patterns of names, and the sentence that stands for each: a reader is told what to write, not a regular expression.
+"""Patterns of names, each with the error message and fix that are shown instead of the regular expression.
 
-They hold in Python, in Rust (pydantic) and in ECMA 262 (JSON Schema) alike.
+Every pattern means the same in Python, in Rust (pydantic) and in ECMA 262 (JSON Schema).
 """
 
 from __future__ import annotations

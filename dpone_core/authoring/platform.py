@@ -1,6 +1,7 @@
-"""dpone.platform.v1: what a platform team decides for every run-spec it compiles. No secret value, only names.
+"""dpone.platform.v1: what a platform team decides for every run-spec it compiles. It names secrets and holds no secret
+value.
 
-What stands for the pods and tasks of a process is stated once, in `contracts.platform`: the run-spec carries it on.
+Settings of pods and tasks are defined in `contracts.platform`, because the run-spec carries them too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""One process and what several share: connections. Every kind of manifest comes down to `ProcessSection`."""
+"""One process, and the connections that several processes share. Every kind of manifest is reduced to
+`ProcessSection`.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,30 @@ CONNECTION_LITERAL: Final = "DPONE_CONNECTION_LITERAL_REFUSED"
 _EMBEDDED_URI_PATTERN: Final = rf"^({'|'.join(sorted(EMBEDDED_SCHEMES))})://[^/@?#\s]*(/[^?#]*)?$"
 
 
-def _embedded(uri: str) -> str:
-    """No part of the URI is echoed: it might hold a password."""
+def _require_embedded_uri(uri: str) -> str:
+    """Accepts the URI of an embedded engine without credentials. No part of it is shown in a message, as it might
+    hold a password.
+    """
     fix = "set DPONE_CONN_<REF> or connections.yaml with ${ENV} references instead"
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in EMBEDDED_SCHEMES:
         raise PydanticCustomError(
             CONNECTION_LITERAL,
-            f"only an embedded engine ({', '.join(EMBEDDED_SCHEMES)}) may stand here",
+            f"a manifest may hold only URIs of embedded engines ({', '.join(EMBEDDED_SCHEMES)})",
             {"fix": fix},
         )
     authority, _, path = rest.partition("/")
     if "@" in authority or any(mark in path + authority for mark in "?#") or any(c.isspace() for c in authority):
-        raise PydanticCustomError(CONNECTION_LITERAL, "the URI holds user information or parameters", {"fix": fix})
+        raise PydanticCustomError(
+            CONNECTION_LITERAL, "a URI in a manifest must not hold user information or parameters", {"fix": fix}
+        )
     return uri
 
 
 EmbeddedUri = Annotated[
-    str, Field(max_length=1024, json_schema_extra={"pattern": _EMBEDDED_URI_PATTERN}), AfterValidator(_embedded)
+    str,
+    Field(max_length=1024, json_schema_extra={"pattern": _EMBEDDED_URI_PATTERN}),
+    AfterValidator(_require_embedded_uri),
 ]
 
 
@@ -92,6 +100,7 @@ class ProcessSection(Section):
 
     @property
     def state_type(self) -> StateType:
+        """Where the cursor is kept; `disabled` when no state is authored."""
         return self.state.type if self.state is not None else StateType.DISABLED
 
 

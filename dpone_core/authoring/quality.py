@@ -1,7 +1,8 @@
-"""`quality`: gates, the deprecated `mode` + `checks` input, acceptance; the one statement of their authoring rules.
+"""The authoring rules of `quality`: gates, the deprecated input `mode` with `checks`, and acceptance.
 
-Each gate and check type has its own closed field set, so a misspelt or foreign field is an error and never changes
-what is judged. Contract: GATE-01, GATE-02.
+Each type of gate and check has its own closed set of fields, so that a misspelt field is an error and never changes
+what is compared.
+Contract: GATE-01, GATE-02.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ MAX_EXACT_NUMBER: Final = 2**53 - 1
 _KNOWN_CHECKS: Final = ("min_rows", "source_target_count")
 
 
-def _not_null(value: object) -> object:
+def _refuse_null(value: object) -> object:
     if value is None:
         raise PydanticCustomError(WRONG_TYPE, "expected a value, not null")
     return value
 
 
 def _refuse(loc: tuple[PathPart, ...], code: str, message: str, fix: str) -> NoReturn:
-    """Raises at a place below the model being validated; pydantic puts that model's own path in front."""
+    """Raises a validation error at a path below the model being validated; pydantic adds the model's own path."""
     error = PydanticCustomError(code, "{sentence}", {"sentence": message, "fix": fix})
     raise ValidationError.from_exception_data("quality", [InitErrorDetails(type=error, loc=loc, input=None)])
 
@@ -47,7 +48,7 @@ def _refuse(loc: tuple[PathPart, ...], code: str, message: str, fix: str) -> NoR
 Text = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
 RowLimit = Annotated[int, Field(ge=0, le=MAX_EXACT_NUMBER)]
 ToleranceNumber = Annotated[float, Field(ge=0, le=MAX_EXACT_NUMBER, allow_inf_nan=False)]
-JudgedSide = Literal["source", "target"]
+GateSide = Literal["source", "target"]
 
 
 class QualityMode(StrEnum):
@@ -89,7 +90,7 @@ class MinRowsGate(_Gate):
     """Gate type."""
     id: Text = "min_rows"
     """Name in reports, unique in the policy."""
-    side: JudgedSide = "target"
+    side: GateSide = "target"
     """Which rows are counted; `target` means the rows of this load."""
     threshold: RowLimit
     """Smallest accepted number of rows; never defaulted."""
@@ -113,14 +114,14 @@ class CustomSqlGate(_Gate):
     """Gate type."""
     id: Text = "custom_sql"
     """Name in reports, unique in the policy."""
-    side: JudgedSide = "target"
+    side: GateSide = "target"
     """Dataset the statement would run against."""
     sql: Text
     """Statement text; only its hash enters fingerprints and evidence."""
 
 
 class _DeclaredGate(_Gate):
-    side: JudgedSide = "target"
+    side: GateSide = "target"
     """Dataset the gate would judge."""
 
 
@@ -174,7 +175,7 @@ GateSection = Annotated[
 
 
 class _Check(Section):
-    severity: Annotated[Severity | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(
+    severity: Annotated[Severity | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(
         default_factory=lambda: None
     )
     """Overrides the default that `quality.mode` gives."""
@@ -191,17 +192,19 @@ class MinRowsCheck(_Check):
     """Check type."""
     id: Text = "min_rows"
     """Name in reports, unique in the policy."""
-    side: JudgedSide = "target"
+    side: GateSide = "target"
     """Which rows are counted; `target` means the rows of this load."""
-    threshold: Annotated[RowLimit | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(
+    threshold: Annotated[RowLimit | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(
         default_factory=lambda: None
     )
     """Smallest accepted number of rows."""
-    value: Annotated[RowLimit | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(default_factory=lambda: None)
+    value: Annotated[RowLimit | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(
+        default_factory=lambda: None
+    )
     """Alias of `threshold`; both must agree when both stand."""
 
     @model_validator(mode="after")
-    def _aliases_agree(self) -> MinRowsCheck:
+    def _require_equal_aliases(self) -> MinRowsCheck:
         if self.threshold is None and self.value is None:
             _refuse(("threshold",), MISSING_FIELD, "required field 'threshold' is missing", "add 'threshold'")
         if self.threshold is not None and self.value is not None and self.threshold != self.value:
@@ -210,6 +213,7 @@ class MinRowsCheck(_Check):
 
     @property
     def minimum_rows(self) -> int:
+        """The limit, from `threshold` or its alias `value`."""
         return next(limit for limit in (self.threshold, self.value) if limit is not None)
 
 
@@ -231,11 +235,12 @@ class UnknownCheck(Section):
 
     type: Annotated[Text, Field(json_schema_extra={"not": {"enum": sorted({*_KNOWN_CHECKS, *EXECUTABLE_GATE_TYPES})}})]
     """Check type of another provider."""
-    id: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_not_null)] = Field(default_factory=lambda: None)
+    id: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(default_factory=lambda: None)
     """Name in reports, unique in the policy; the type unless given."""
 
     @property
     def name(self) -> str:
+        """Name in reports: the id, or the type when there is no id."""
         return self.id or self.type
 
 
@@ -276,18 +281,23 @@ class QualitySection(Section):
 
     @field_validator("gates")
     @classmethod
-    def _gate_ids_are_unique(cls, gates: tuple[GateSection, ...]) -> tuple[GateSection, ...]:
+    def _require_unique_gate_ids(cls, gates: tuple[GateSection, ...]) -> tuple[GateSection, ...]:
         _refuse_repeated_ids([((index, "id"), gate.id) for index, gate in enumerate(gates)])
         return gates
 
     @model_validator(mode="after")
-    def _compatibility_input_is_unambiguous(self) -> QualitySection:
+    def _refuse_ambiguous_checks(self) -> QualitySection:
         if "mode" in self.model_fields_set and "checks" not in self.model_fields_set:
             _refuse(
                 ("mode",), CONFLICT, "'mode' has no effect without 'checks'", "remove 'mode'; gates carry 'severity'"
             )
         if self.mode is QualityMode.FAIL and self.gates and self.checks:
-            _refuse(("checks",), CONFLICT, "'gates' and leftover 'checks' exclude each other", "migrate the checks")
+            _refuse(
+                ("checks",),
+                CONFLICT,
+                "'gates' and the deprecated 'checks' exclude each other",
+                "write each check as a gate",
+            )
         for index, check in enumerate(self.checks):
             if isinstance(check, UnknownCheck):
                 _refuse_unexecuted(index, check, self.mode)

@@ -1,4 +1,4 @@
-"""Rules between fields of one process, each said once: what excludes, needs or has no effect without what.
+"""Rules between the fields of one process: which fields exclude, need or have no effect without each other.
 
 They run on a process whose fields are valid. Not here: cycles and SQL (`planning`), what dpone cannot do yet
 (`manifest.availability`), columns and sides (`acceptance`). Contract: MAN-12, MAN-13, MAN-15.
@@ -54,7 +54,7 @@ _QUERY: Path = (*_OPTIONS, "query")
 
 
 def process_findings(process: ProcessSection) -> tuple[Finding, ...]:
-    """Every broken rule, in document order of the sections."""
+    """Every broken rule of the process, in document order of its sections."""
     return (
         *_source_findings(process),
         *special_value_findings(process.source.options),
@@ -65,7 +65,9 @@ def process_findings(process: ProcessSection) -> tuple[Finding, ...]:
 
 
 def token_findings(sql: SqlText, path: Path, *, with_cursor: bool) -> Iterator[Finding]:
-    """`with_cursor`: the text is the source query of a process that keeps a cursor."""
+    """Unknown tokens in a SQL text, and tokens beside a cursor. `with_cursor` is True for the source query of a
+    process with a cursor.
+    """
     tokens = sql.tokens
     for token in dict.fromkeys(tokens):
         if token not in INTERVAL_TOKENS:
@@ -87,7 +89,7 @@ def token_findings(sql: SqlText, path: Path, *, with_cursor: bool) -> Iterator[F
 
 
 def keeps_cursor(process: ProcessSection) -> bool:
-    """Whether the rows of a run are decided by a saved cursor."""
+    """Whether a saved cursor decides which rows a run reads."""
     return process.source.options.incremental is not None
 
 
@@ -220,7 +222,7 @@ def _provider_findings(hook: HookSection, path: Path) -> Iterator[Finding]:
 def hook_findings(
     options: Mapping[str, HookScalar], connection_ref: str | None, traits: HookTraits, path: Path
 ) -> Iterator[Finding]:
-    """Options and connection of a hook against what its provider declares; `path` is the hook's."""
+    """Checks a hook's options and connection against what its provider declares; `path` is the hook's."""
     declared = {option.name: option for option in traits.options}
     for name, value in options.items():
         option = declared.get(name)
@@ -247,7 +249,7 @@ def hook_findings(
 
 
 def _option_expectation(option: HookOption, value: HookScalar) -> str | None:
-    """What the option takes, when `value` is not that."""
+    """What the option accepts, when `value` is something else; None when the value is accepted."""
     if not option.kind.holds(value):
         return f"expected {option.kind}"
     below = option.minimum is not None and int(value) < option.minimum

@@ -1,6 +1,6 @@
-"""The closed, strict, frozen shape every authored section shares: nothing unknown passes, nothing is coerced.
+"""The base of all authored sections: strict types, frozen, no unknown fields.
 
-The text under a field describes it in the JSON Schema; it is collected when the schema is written, not at import.
+The text under a field is its description in the JSON Schema; it is read when the schema is written, not at import.
 """
 
 from __future__ import annotations

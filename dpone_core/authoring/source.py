@@ -1,4 +1,4 @@
-"""`source`: where rows come from. Exactly one of table, options.query and options.path is authored."""
+"""`source`: where rows come from. A manifest gives exactly one of table, options.query and options.path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DATE_UNITS: Final = {"D": "days"}
 _TIME_UNITS: Final = {"H": "hours", "M": "minutes", "S": "seconds"}
 
 
-def _has_a_unit(text: str) -> str:
+def _require_a_unit(text: str) -> str:
     if text == "P" or text.endswith("T"):
         raise PydanticCustomError(VALUE_INVALID, "expected an ISO 8601 duration such as PT1H", {"fix": "write PT0S"})
     return text
@@ -37,7 +37,7 @@ Duration = Annotated[
         pattern=DURATION_PATTERN,
         json_schema_extra={"not": {"pattern": "^P$|T$"}},
     ),
-    AfterValidator(_has_a_unit),
+    AfterValidator(_require_a_unit),
 ]
 PlainColumn = Annotated[str, Field(pattern=PLAIN_COLUMN_PATTERN)]
 
@@ -181,7 +181,9 @@ class SourceSection(Section):
 
 
 def duration_of(text: str) -> timedelta:
-    """The length of a valid `Duration`: days, hours, minutes and seconds only, so it never depends on a calendar."""
+    """The length of a valid `Duration`. It has only days, hours, minutes and seconds, so it does not depend on a
+    calendar.
+    """
     date, _, clock = text.removeprefix("P").partition("T")
     amounts: dict[str, int] = {}
     for part, units in ((date, _DATE_UNITS), (clock, _TIME_UNITS)):

@@ -1,4 +1,4 @@
-"""Rules between `source.options.special_values` and the fields beside it: one meaning for each value of each column."""
+"""Rules between `source.options.special_values` and other fields: each value of each column has one meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DATES: Final = frozenset({SpecialValue.ZERO_DATE, SpecialValue.PARTIAL_DATE})
 
 
 def special_value_findings(options: SourceOptionsSection) -> Iterator[Finding]:
-    """What contradicts itself before the source is asked for its types."""
+    """Contradictions that can be found before the source is asked for its column types."""
     seen: set[tuple[str, SpecialValue]] = set()
     for index, rule in enumerate(options.special_values or ()):
         path = (*_PATH, index)
@@ -32,7 +32,7 @@ def special_value_findings(options: SourceOptionsSection) -> Iterator[Finding]:
             if options.incremental is not None and column == options.incremental.cursor_column:
                 yield Finding(
                     code=CONFLICT,
-                    message="a converted value of the cursor would decide which rows are read",
+                    message="the cursor column must not have a rule: converted values would decide what is read",
                     path=(*path, "columns", number),
                     fix="choose another cursor_column, or filter such rows in options.query",
                 )
@@ -43,15 +43,22 @@ def _replacement_findings(rule: SpecialValueSection, path: Path) -> Iterator[Fin
         return
     text = rule.becomes
     dated = "-" in text[1:]
-    if dated and not _exists(text):
-        yield Finding(code=VALUE_INVALID, message="no such date or moment exists", path=path, fix="correct it")
+    if dated and not _is_existing_date(text):
+        yield Finding(code=VALUE_INVALID, message="this date or time does not exist", path=path, fix="correct it")
     elif dated and rule.value is SpecialValue.NAN:
-        yield Finding(code=VALUE_INVALID, message="a number becomes no date", path=path, fix="write null or a number")
+        yield Finding(
+            code=VALUE_INVALID,
+            message="nan is a number and cannot become a date",
+            path=path,
+            fix="write null or a number",
+        )
     elif not dated and rule.value in _DATES:
-        yield Finding(code=VALUE_INVALID, message="a date becomes no number", path=path, fix="write null or a date")
+        yield Finding(
+            code=VALUE_INVALID, message="a date cannot become a number", path=path, fix="write null or a date"
+        )
 
 
-def _exists(text: str) -> bool:
+def _is_existing_date(text: str) -> bool:
     try:
         return bool(date.fromisoformat(text)) if len(text) == len("2026-01-01") else bool(instant_of(text))
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""Authored value -> model or findings. The only place that turns pydantic's findings into our codes and paths.
+"""Builds a model from an authored value, or lists what is wrong with it in dpone's own codes and paths.
 
-Values enter through canonical JSON (`model_validate_json`), so a direct Python mapping and a YAML document meet the
-same strictness: no tuple, date, NaN or non-text key slips in. No message echoes an authored value.
+Values pass through canonical JSON (`model_validate_json`), so that a Python mapping and a YAML document are checked
+equally strictly: no tuple, date, NaN or key that is not text is accepted. No message shows an authored value.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Path = tuple[PathPart, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A problem without a position: `path` walks the authored value from its root."""
+    """An error without a position; `path` leads from the root of the authored value to the field."""
 
     code: str
     message: str
@@ -64,7 +64,7 @@ class Finding:
 
 
 def validate(model: type[_Model], value: object) -> _Model | tuple[Problem, ...]:
-    """A model instance, or at least one Problem (paths relative to `value`, no positions yet)."""
+    """Returns a model, or at least one Problem with paths relative to `value` and without positions."""
     result = findings_of(model, value)
     if isinstance(result, tuple):
         return tuple(
@@ -75,26 +75,33 @@ def validate(model: type[_Model], value: object) -> _Model | tuple[Problem, ...]
 
 
 def findings_of(model: type[_Model], value: object) -> _Model | tuple[Finding, ...]:
-    """A model instance, or at least one finding in the model's field order. A list is not called too short because
-    its entries are wrong."""
+    """Returns a model, or at least one finding in the model's field order.
+
+    A list with wrong entries is not reported as too short as well.
+    """
     try:
         text = canonical_json(value)
     except CanonicalizationError as error:
-        return (Finding(code=WRONG_TYPE, message=f"the value has no JSON form: {error}"),)
+        return (Finding(code=WRONG_TYPE, message=f"the value cannot be written as JSON: {error}"),)
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
         details = error.errors(include_url=False)
         broken = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
-        told = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in broken]
-        return tuple(dict.fromkeys(_finding(detail, value, model) for detail in told))
+        kept = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in broken]
+        return tuple(dict.fromkeys(_finding(detail, value, model) for detail in kept))
 
 
 def null_findings(value: object, path: Path = (), *, skip: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """A null is never a value: a field is given or absent. What stands below a key in `skip` is not looked at."""
+    """One finding for each null, because a field has a value or is absent. Values below a key in `skip` are not
+    searched.
+    """
     if value is None:
         yield Finding(
-            code=WRONG_TYPE, message="the field is empty", path=path, fix="give it a value or remove the field"
+            code=WRONG_TYPE,
+            message="expected a value, found null",
+            path=path,
+            fix="give it a value or remove the field",
         )
     elif isinstance(value, Mapping):
         for key, item in value.items():
@@ -106,7 +113,7 @@ def null_findings(value: object, path: Path = (), *, skip: frozenset[str] = froz
 
 
 def path_text(parts: Iterable[PathPart]) -> str:
-    """`("quality", "gates", 0, "id")` -> `quality.gates[0].id`."""
+    """Prints a path: `("quality", "gates", 0, "id")` gives `quality.gates[0].id`."""
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -114,7 +121,7 @@ def path_text(parts: Iterable[PathPart]) -> str:
 
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a typo most likely meant, or None."""
+    """The candidate that a misspelt word most likely means, or None."""
     import difflib
 
     matches = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.6)
@@ -135,9 +142,9 @@ def _finding(detail: ErrorDetails, value: object, model: type[BaseModel]) -> Fin
         case "enum" | "literal_error" | "union_tag_invalid":
             expected = str(context.get("expected") or context.get("expected_tags") or "one of the listed values")
             expected = _ENUM_MEMBER.sub(r"\1", expected)
-            message, fix = f"expected {expected}", _meant(_given(detail, context), expected)
+            message, fix = f"expected {expected}", _suggestion(_given_text(detail, context), expected)
         case "union_tag_not_found":
-            message, fix = "the entry does not say its 'type'", "add 'type'"
+            message, fix = "required field 'type' is missing", "add 'type'"
         case "string_pattern_mismatch" if context.get("pattern") in SENTENCE_OF_PATTERN:
             message, fix = SENTENCE_OF_PATTERN[str(context["pattern"])]
         case _:
@@ -149,19 +156,19 @@ def _finding(detail: ErrorDetails, value: object, model: type[BaseModel]) -> Fin
 
 def _unknown_field(name: str, siblings: Iterable[str]) -> tuple[str, str]:
     guess = closest(name, siblings)
-    shown = (
+    message = (
         f"unknown field '{name}'" if name.isidentifier() or name.replace("-", "_").isidentifier() else "unknown field"
     )
-    return shown, f"did you mean '{guess}'?" if guess else "remove the field"
+    return message, f"did you mean '{guess}'?" if guess else "remove the field"
 
 
-def _given(detail: ErrorDetails, context: Mapping[str, object]) -> str:
+def _given_text(detail: ErrorDetails, context: Mapping[str, object]) -> str:
     if "tag" in context:
         return str(context["tag"])
     return detail["input"] if isinstance(detail["input"], str) else ""
 
 
-def _meant(given: str, expected: str) -> str | None:
+def _suggestion(given: str, expected: str) -> str | None:
     guess = closest(given, [word.strip("' ") for word in expected.replace(" or ", ",").split(",")])
     return f"did you mean '{guess}'?" if guess else None
 
@@ -183,7 +190,7 @@ def _code(kind: str) -> str:
 
 
 def authored_path(loc: Sequence[PathPart], value: object) -> Path:
-    """Drops the union tags pydantic mixes into `loc`: keeps what the authored value can be walked by."""
+    """Removes the union tags that pydantic adds to `loc`; the remaining parts lead through the authored value."""
     kept: list[PathPart] = []
     node: object = value
     for index, part in enumerate(loc):
@@ -198,7 +205,9 @@ def authored_path(loc: Sequence[PathPart], value: object) -> Path:
 
 
 def _siblings(model: type[BaseModel], loc: Sequence[PathPart]) -> list[str]:
-    """Field names the unknown one stands among; a part that is no field (index, key, union tag) is stepped over."""
+    """Field names at the level of an unknown field. Parts of `loc` that are not fields (index, key, union tag) are
+    skipped.
+    """
     current: tuple[type[BaseModel], ...] = (model,)
     for part in loc[:-1]:
         below = tuple(

@@ -1,4 +1,4 @@
-"""Check reports as text, JSON, GitHub annotations and SARIF 2.1.0. Pure: reports in, one text out."""
+"""Renders check reports as text, JSON, GitHub annotations or SARIF 2.1.0. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""dpone.pack.v1: every file a process opens, with its sha256, and one fingerprint over all of it.
+"""dpone.pack.v1: lists every file that a process opens, with its sha256, under one fingerprint.
 
-A step re-hashes what it opens and refuses on a mismatch; the pack says what the hash must be. It holds no content.
-Contract: DAG-06, DAG-07.
+A step hashes the files it opens and stops when a hash differs from the pack. The pack holds hashes, never content.
+Source: design 12.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpone_core.contracts.wire import (
     Fingerprint,
     ProcessName,
     json_object,
-    validated,
+    validate_value,
 )
 from dpone_core.errors import ErrorCode
 from dpone_core.model.fingerprint import fingerprint
@@ -32,37 +32,41 @@ PackedPath = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 
 
 class DependencyKind(StrEnum):
+    """Why a file belongs to a process."""
+
     MANIFEST = "manifest"
     HOOK_SQL = "hook_sql"
     QUERY_SQL = "query_sql"
 
 
 class Dependency(Contract):
-    """One file: POSIX path relative to the bundle root, sha256 of its bytes."""
+    """One file: its POSIX path relative to the bundle root and the sha256 of its bytes."""
 
     kind: DependencyKind
     path: PackedPath
     sha256: Fingerprint
 
     @model_validator(mode="after")
-    def _stays_inside_the_root(self) -> Self:
+    def _require_path_inside_bundle(self) -> Self:
         parts = self.path.split("/")
         if self.path.startswith("/") or "\\" in self.path or any(part in ("", ".", "..") for part in parts):
-            raise ValueError("path is not a normalised relative POSIX path inside the bundle")
+            raise ValueError("path must be relative to the bundle root, with '/' and without '.', '..' or empty parts")
         if not self.path.isprintable():
-            raise ValueError("path holds control characters")
+            raise ValueError("path must hold printable characters only")
         return self
 
 
 class PackedProcess(Contract):
-    """One process of the manifest and the policy it was reviewed with."""
+    """One process of the manifest, with the fingerprint of the quality policy it was reviewed with."""
 
     process: ProcessName
     policy_snapshot_id: Fingerprint
 
 
 class Pack(Contract):
-    """Processes by name, dependencies by path then kind; `pack_fingerprint` covers everything else."""
+    """A valid pack: processes ordered by name, dependencies by path and kind; `pack_fingerprint` covers all other
+    fields.
+    """
 
     contract: Literal["dpone.pack.v1"] = Field(alias="schema")
     manifest: PackedPath
@@ -71,24 +75,27 @@ class Pack(Contract):
     pack_fingerprint: Fingerprint
 
     @model_validator(mode="after")
-    def _is_canonical_and_sealed(self) -> Self:
+    def _require_order_and_fingerprint(self) -> Self:
         names = [item.process for item in self.processes]
         keys = [(item.path, item.kind.value) for item in self.dependencies]
         if names != sorted(set(names)):
-            raise ValueError("processes are not unique and ordered by name")
+            raise ValueError("processes must be unique and ordered by name")
         if keys != sorted(set(keys)):
-            raise ValueError("dependencies are not unique and ordered by path and kind")
+            raise ValueError("dependencies must be unique and ordered by path and kind")
         if len({(item.path, item.sha256) for item in self.dependencies}) != len({path for path, _ in keys}):
-            raise ValueError("one path stands with two hashes")
+            raise ValueError("a path is listed with two different hashes")
         if [item.path for item in self.dependencies if item.kind is DependencyKind.MANIFEST] != [self.manifest]:
-            raise ValueError("the manifest is not listed exactly once among the dependencies")
+            raise ValueError("the manifest must be listed exactly once among the dependencies")
         if self.pack_fingerprint != _fingerprint_of(self.wire()):
-            raise ValueError("pack_fingerprint does not match the content")
+            raise ValueError("pack_fingerprint does not match the content; make the pack again")
         return self
 
 
 def build_pack(manifest: str, processes: Iterable[PackedProcess], dependencies: Iterable[Dependency]) -> Pack:
-    """A sealed pack in canonical order; exact duplicates fold, contradictions raise DPONE_PACK_INVALID."""
+    """Builds a pack with its fingerprint, in canonical order. Equal entries are listed once.
+
+    Raises ContractInvalidError, code DPONE_PACK_INVALID, when entries contradict each other.
+    """
     document: dict[str, object] = {
         "schema": PACK_SCHEMA,
         "manifest": manifest,
@@ -101,17 +108,17 @@ def build_pack(manifest: str, processes: Iterable[PackedProcess], dependencies: 
         document["pack_fingerprint"] = _fingerprint_of(document)
     except UnicodeEncodeError:
         raise ContractInvalidError("a pack path is not valid Unicode", code=PACK_INVALID) from None
-    return validated(Pack, document, what="pack", code=PACK_INVALID)
+    return validate_value(Pack, document, what="pack", code=PACK_INVALID)
 
 
 def parse_pack(document: str | bytes) -> Pack:
-    """A pack from JSON text of at most 1 MiB; raises ContractInvalidError DPONE_PACK_INVALID."""
+    """Parses a pack from JSON text of at most 1 MiB. Raises ContractInvalidError, code DPONE_PACK_INVALID."""
     value = json_object(document, limit_bytes=MAX_PACK_BYTES, what="pack", code=PACK_INVALID)
-    return validated(Pack, value, what="pack", code=PACK_INVALID)
+    return validate_value(Pack, value, what="pack", code=PACK_INVALID)
 
 
 def render_pack(pack: Pack) -> bytes:
-    """The file as committed: indented JSON and one trailing newline."""
+    """The bytes of the committed file: indented JSON that ends in one newline."""
     return (json.dumps(pack.wire(), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 

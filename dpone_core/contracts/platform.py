@@ -1,7 +1,8 @@
-"""What a cluster decides for the pods and tasks of one process, resolved and closed; secrets appear by name only.
+"""What a cluster decides for the pods and tasks of one process. Secrets appear by name only.
 
-The run-spec carries it as its `platform` section, a DAG file may override it in code, pod_args consumes the one value
-that results. Contract: DAG-11, POD-09, POD-10, POD-13.
+A run-spec carries these settings in its section `platform`; a DAG file may override them; dpone_airflow.pod_args turns
+the result into pods.
+Contract: DAG-11, POD-09, POD-10, POD-13.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from dpone_core.contracts.pod_parts import (
     Seconds,
     Toleration,
     Volume,
-    plain_json,
-    refused,
-    unique_by,
+    refusal,
+    require_plain_json,
+    require_unique,
 )
-from dpone_core.contracts.wire import Contract, validated
+from dpone_core.contracts.wire import Contract, validate_value
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.kubernetes_names import DNS_LABEL, KEYWORD
 
@@ -52,7 +53,7 @@ IDENTITY_VARIABLES: Final = frozenset(
         "DPONE_AIRFLOW_MAPPING_ITEM",
     }
 )
-"""Variables by which a step learns who it is; the platform cannot set them."""
+"""Variables that tell a step which step of which run it is; the platform must not set them."""
 _KEYWORDS: Final = """
     task_id dag task_group task_display_name doc_md step dpone_command run_spec_ref outlets trigger_rule retries
     retry_delay execution_timeout pool queue priority_weight name random_name_suffix image cmds arguments env_vars
@@ -65,46 +66,49 @@ _KEYWORDS: Final = """
     base_container_name durable reattach_on_restart skip_on_exit_code get_logs callbacks default_args params
 """
 OWN_KEYWORDS: Final = frozenset(_KEYWORDS.split())
-"""Arguments of the operator that dpone sets itself or that would take away what it proves."""
+"""Arguments of the operator that dpone sets itself, or that would break the check of step receipts."""
 _OWN_LABELS: Final = frozenset(
     {"dag_id", "task_id", "run_id", "map_index", "try_number", "kubernetes_pod_operator", "already_checked"}
 )
 _ORPHAN_SLACK_SECONDS: Final = 120
-_TAKEN_PATHS: Final = ("/airflow/xcom", "/dev")
+_RESERVED_PATHS: Final = ("/airflow/xcom", "/dev")
 
 
-def _free_labels(labels: dict[str, str]) -> dict[str, str]:
+def _refuse_reserved_labels(labels: dict[str, str]) -> dict[str, str]:
     for name in labels:
         if name.startswith("dpone_") or name in _OWN_LABELS:
-            raise refused(f"label '{name}' is set by dpone or Airflow", "choose another name")
+            raise refusal(f"label '{name}' is set by dpone or Airflow", "choose another name")
     return labels
 
 
-def _free_variables(variables: dict[str, str]) -> dict[str, str]:
-    for name in variables:
+def _refuse_reserved_variables(env: dict[str, str]) -> dict[str, str]:
+    for name in env:
         if name in IDENTITY_VARIABLES:
-            raise refused(f"variable '{name}' is set by dpone for every step", "remove it")
+            raise refusal(f"variable '{name}' is set by dpone for every step", "remove it")
         if name.startswith(("DPONE_CONN_", "AIRFLOW_CONN_")):
-            raise refused(f"variable '{name}' is a connection", "map it under 'connections' to a secret and a key")
-    return variables
+            raise refusal(f"variable '{name}' holds a connection", "map it under 'connections' to a secret and a key")
+    return env
 
 
-def _foreign_keywords(arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _refuse_own_keywords(arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name in arguments:
         if name in OWN_KEYWORDS:
-            raise refused(
+            raise refusal(
                 f"'{name}' is set by dpone and cannot be overridden", "use the platform setting, or remove it"
             )
     return arguments
 
 
-def _distinct_volumes(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
-    unique_by(volumes, (volume.name for volume in volumes), "a volume name")
+def _require_distinct_mounts(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    require_unique(volumes, (volume.name for volume in volumes), "a volume name")
     paths = [mount.path.rstrip("/") or "/" for volume in volumes for mount in volume.mounts]
     for path in paths:
-        if path == "/" or any(path == taken or path.startswith(taken + "/") for taken in _TAKEN_PATHS):
-            raise refused("a volume is mounted where the container or the receipt has its place", "choose another path")
-    return unique_by(volumes, paths, "a mount path")
+        if path == "/" or any(path == reserved or path.startswith(reserved + "/") for reserved in _RESERVED_PATHS):
+            raise refusal(
+                "a volume must not be mounted at /, /dev or /airflow/xcom, which the container and the receipt use",
+                "choose another path",
+            )
+    return require_unique(volumes, paths, "a mount path")
 
 
 class PlatformSettings(Contract):
@@ -132,7 +136,7 @@ class PlatformSettings(Contract):
     """Taints that the pods may ignore."""
     affinity: dict[Literal["nodeAffinity", "podAffinity", "podAntiAffinity"], PlainJson] = Field(default_factory=dict)
     """Affinity rules, written as in a pod document."""
-    labels: Annotated[Labels, AfterValidator(_free_labels)] = Field(default_factory=dict)
+    labels: Annotated[Labels, AfterValidator(_refuse_reserved_labels)] = Field(default_factory=dict)
     """Further labels of the pods."""
     annotations: LiteralTexts = Field(default_factory=dict)
     """Annotations of the pods."""
@@ -142,9 +146,9 @@ class PlatformSettings(Contract):
     """Security of the step's container."""
     pod_template_file: AbsolutePath | None = None
     """A pod document on the worker that stands under everything else."""
-    env: Annotated[Environment, AfterValidator(_free_variables)] = Field(default_factory=dict)
+    env: Annotated[Environment, AfterValidator(_refuse_reserved_variables)] = Field(default_factory=dict)
     """Variables of every step, literal and not secret."""
-    volumes: Annotated[tuple[Volume, ...], Field(max_length=32), AfterValidator(_distinct_volumes)] = ()
+    volumes: Annotated[tuple[Volume, ...], Field(max_length=32), AfterValidator(_require_distinct_mounts)] = ()
     """Volumes and where they are mounted."""
     durable_paths: Annotated[tuple[AbsolutePath, ...], Field(max_length=32)] = ()
     """Paths that a volume of the pod template keeps; state, evidence and targets that are files may lie there."""
@@ -180,38 +184,45 @@ class PlatformSettings(Contract):
     """Where the bundle lies in the image or on a volume."""
     kubernetes_pod_operator: Annotated[
         dict[Annotated[str, Field(pattern=KEYWORD)], JsonValue],
-        AfterValidator(_foreign_keywords),
-        AfterValidator(plain_json),
+        AfterValidator(_refuse_own_keywords),
+        AfterValidator(require_plain_json),
     ] = Field(default_factory=dict)
     """Further arguments of Airflow's KubernetesPodOperator; those that dpone sets itself are refused."""
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
+    def _refuse_contradictions(self) -> Self:
         if self.in_cluster and self.config_file:
-            raise refused("in_cluster and config_file exclude each other", "remove one of them")
+            raise refusal("in_cluster and config_file exclude each other", "remove one of them")
         return self
 
     @classmethod
     def of(cls, given: PlatformSettings | Mapping[str, Any] | None) -> PlatformSettings:
-        """The settings themselves, or from a mapping with these names; DPONE_PLATFORM_INVALID names what is wrong."""
+        """Returns the settings, or builds them from a mapping with these field names; None gives the defaults.
+
+        Raises ContractInvalidError, code DPONE_PLATFORM_INVALID, naming the wrong field.
+        """
         if given is None:
             return _NO_SETTINGS
         if isinstance(given, PlatformSettings):
             return given
-        return validated(cls, given, what="platform", code=PLATFORM_INVALID)
+        return validate_value(cls, given, what="platform", code=PLATFORM_INVALID)
 
-    def overridden_by(self, other: PlatformSettings) -> PlatformSettings:
-        """These settings with what `other` sets: mappings merge deep, lists and values replace."""
+    def merge_overrides(self, other: PlatformSettings) -> PlatformSettings:
+        """Returns these settings with the fields that `other` sets. Mappings merge key by key, lists and single
+        values replace.
+        """
         stated = other.model_dump(mode="json", exclude_unset=True)
         if not stated:
             return self
-        merged = _merged(self.model_dump(mode="json", exclude_unset=True), stated)
-        return validated(type(self), merged, what="platform", code=PLATFORM_INVALID)
+        merged = _merge(self.model_dump(mode="json", exclude_unset=True), stated)
+        return validate_value(type(self), merged, what="platform", code=PLATFORM_INVALID)
 
     def deadline_of(self, timeout_seconds: int) -> int:
-        """When the cluster ends a pod whose step may run `timeout_seconds`: the last net, after every other limit.
+        """Seconds after which the cluster ends a pod whose step may run `timeout_seconds`.
 
-        Raises ETLConfigurationError where the deadline set here would come first and take the receipt with it.
+        It is longer than start-up, run time and grace period together, so that it ends only a pod that every other
+        limit has missed. Raises ETLConfigurationError, code DPONE_PLATFORM_INVALID, when an authored
+        active_deadline_seconds is shorter, because the pod would end without a receipt.
         """
         needed = self.startup_timeout_seconds + timeout_seconds + self.termination_grace_seconds
         if self.active_deadline_seconds is None:
@@ -224,17 +235,17 @@ class PlatformSettings(Contract):
             )
         return self.active_deadline_seconds
 
-    def keeps(self, path: str) -> bool:
-        """Whether what a pod writes at this absolute path outlives it."""
+    def is_durable_path(self, path: str) -> bool:
+        """Whether a file that a pod writes at this absolute path is still there after the pod."""
         mounts = [
             mount.path for volume in self.volumes if volume.is_durable for mount in volume.mounts if not mount.read_only
         ]
         return self.local_pod_runner or any(_lies_below(path, root) for root in (*mounts, *self.durable_paths))
 
-    def shows(self, path: str) -> bool:
-        """Whether a pod finds something at this absolute path: the bundle, or any volume."""
+    def is_readable_path(self, path: str) -> bool:
+        """Whether a pod can read something at this absolute path: the bundle, or any volume."""
         roots = [mount.path for volume in self.volumes for mount in volume.mounts]
-        return self.keeps(path) or any(_lies_below(path, root) for root in (*roots, self.bundle_root))
+        return self.is_durable_path(path) or any(_lies_below(path, root) for root in (*roots, self.bundle_root))
 
 
 _NO_SETTINGS: Final = PlatformSettings()
@@ -245,9 +256,9 @@ def _lies_below(path: str, root: str) -> bool:
     return ".." not in parts and parts[: len(above)] == above
 
 
-def _merged(base: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for name, value in stated.items():
         below = merged.get(name)
-        merged[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[name] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged

@@ -1,6 +1,7 @@
-"""Parts of a pod that a platform decides, closed; Kubernetes objects appear by name, never by content.
+"""Parts of a pod that a platform decides. Kubernetes objects appear by name, never by content.
 
-Names are snake_case as in Kubernetes' Python client; what is left out is left to the cluster. Contract: DAG-11.
+Field names are snake_case as in Kubernetes' Python client; a field that is left out is decided by the cluster.
+Source: design 12.
 """
 
 from __future__ import annotations
@@ -29,60 +30,63 @@ TEMPLATE_TOKENS: Final = ("{{", "{%", "{#", "$(")
 _PART = TypeVar("_PART")
 
 
-def refused(message: str, fix: str) -> PydanticCustomError:
-    """A finding with a way out; `message` never holds a value."""
+def refusal(message: str, fix: str) -> PydanticCustomError:
+    """Builds the validation error of a platform setting, with its fix; `message` must not hold an authored value."""
     return PydanticCustomError(PLATFORM_INVALID, message, {"fix": fix})
 
 
-def _literal(text: str) -> str:
+def _require_literal(text: str) -> str:
     if any(token in text for token in TEMPLATE_TOKENS):
-        raise refused(
-            "a template ({{ {% {# or $( ) stands here; values must be literal", "write the value, templates are dpone's"
+        raise refusal(
+            "expected a literal value, found a template ({{ {% {# or $( )", "write the value; only dpone adds templates"
         )
     return text
 
 
-def _no_secret(values: dict[str, str]) -> dict[str, str]:
+def _refuse_secrets(values: dict[str, str]) -> dict[str, str]:
     for name, text in values.items():
         if looks_secret(text, name=name):
-            raise refused(
-                f"'{name}' looks like a secret; everybody who sees the DAG would see it",
+            raise refusal(
+                f"the value of '{name}' looks like a secret; everybody who can read the DAG would see it",
                 "map it as a connection, or mount a Secret under 'volumes'",
             )
     return values
 
 
-def plain_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def require_plain_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Returns `value`. Raises a validation error when a text in it is a template or looks like a secret."""
     for name, text in _texts(value, ""):
-        _literal(text)
+        _require_literal(text)
         if looks_secret(text, name=name):
-            raise refused("a value looks like a secret; everybody who sees the DAG would see it", "mount a Secret")
+            raise refusal("a value looks like a secret; everybody who can read the DAG would see it", "mount a Secret")
     return value
 
 
 def _texts(value: JsonValue, name: str) -> Iterable[tuple[str, str]]:
-    """Every text with the key it stands under; keys that name a Kubernetes object are references, not secrets."""
+    """Every text with the key it belongs to. The key is "" where the text names a Kubernetes object, which is no
+    secret.
+    """
     if isinstance(value, str):
         yield ("" if "secret" in name.lower() or name in ("name", "key") else name, value)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            _literal(key)
+            _require_literal(key)
             yield from _texts(item, key)
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item, name)
 
 
-def unique_by(parts: tuple[_PART, ...], keys: Iterable[object], what: str) -> tuple[_PART, ...]:
-    """The parts, if no key repeats."""
+def require_unique(parts: tuple[_PART, ...], keys: Iterable[object], what: str) -> tuple[_PART, ...]:
+    """Returns `parts`. Raises a validation error when two `keys` are equal; `what` names them in the message."""
     found = list(keys)
     if len(set(found)) != len(found):
-        raise refused(f"{what} stands twice", "list it once")
+        raise refusal(f"{what} is given twice", "list it once")
     return parts
 
 
 ObjectName = Annotated[str, Field(pattern=OBJECT_NAME)]
-PlainText = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_literal)]
+PlainText = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_require_literal)]
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH)]
 Labels = dict[
     Annotated[str, Field(pattern=QUALIFIED_NAME)],
@@ -90,18 +94,19 @@ Labels = dict[
 ]
 LiteralTexts = Annotated[
     dict[
-        Annotated[str, Field(pattern=QUALIFIED_NAME)], Annotated[str, Field(max_length=4096), AfterValidator(_literal)]
+        Annotated[str, Field(pattern=QUALIFIED_NAME)],
+        Annotated[str, Field(max_length=4096), AfterValidator(_require_literal)],
     ],
-    AfterValidator(_no_secret),
+    AfterValidator(_refuse_secrets),
 ]
 Environment = Annotated[
     dict[
         Annotated[str, Field(pattern=ENVIRONMENT_NAME)],
-        Annotated[str, Field(max_length=4096), AfterValidator(_literal)],
+        Annotated[str, Field(max_length=4096), AfterValidator(_require_literal)],
     ],
-    AfterValidator(_no_secret),
+    AfterValidator(_refuse_secrets),
 ]
-PlainJson = Annotated[dict[str, JsonValue], AfterValidator(plain_json)]
+PlainJson = Annotated[dict[str, JsonValue], AfterValidator(require_plain_json)]
 Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
 Quantities = dict[Annotated[str, Field(pattern=QUALIFIED_NAME)], Annotated[str, Field(pattern=QUANTITY)]]
 UserId = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -226,10 +231,10 @@ class Volume(Contract):
     """Where the step's container sees it."""
 
     @model_validator(mode="after")
-    def _is_of_one_kind(self) -> Self:
+    def _require_one_kind(self) -> Self:
         kinds = (self.persistent_volume_claim, self.config_map, self.secret, self.empty_dir)
         if sum(kind is not None for kind in kinds) != 1:
-            raise refused(
+            raise refusal(
                 "a volume is exactly one of persistent_volume_claim, config_map, secret, empty_dir", "name one of them"
             )
         return self

@@ -1,7 +1,8 @@
-"""Is this *the* receipt: of this step, run, map index, run-spec, bundle, policy and dpone version?
+"""Checks that a receipt is the expected one: of this step, run, map index, run-spec, bundle, policy and dpone version.
 
-One judgment for the load step (hook receipts), the operator and the outcome gate. It detects mix-ups and stale
-receipts, not forgery. Contract: AIR-15, AIR-27, AIR-28, AIR-29.
+The load step (for hook receipts), the operator and the outcome gate all use this check. It detects mix-ups and receipts
+of earlier runs, not forgery.
+Contract: AIR-15, AIR-27, AIR-28, AIR-29.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _PER_PROCESS: Final = ("process", "policy_snapshot_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptExpectation:
-    """What the receipt must say; ids as the scheduler gives them, `sql_hash` null where the step runs no SQL text.
+    """The values a receipt must have. Ids are as the scheduler gives them; `sql_hash` is None for a step without SQL.
 
-    `transfer_plan` is what the receipt of the plan said, null where the step belongs to no plan or makes it.
+    `transfer_plan` is the value in the receipt of the planning step; None for a step without a plan and for that step
+    itself.
     """
 
     dag_id: str
@@ -54,7 +56,7 @@ class ReceiptExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptProblem:
-    """Why a receipt is not accepted; `message` is one safe line."""
+    """One reason not to accept a receipt; `message` is one line that is safe to print."""
 
     code: ErrorCode
     message: str
@@ -63,21 +65,23 @@ class ReceiptProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptExamination:
-    """The receipt, present only if it is this step's own, and everything wrong with it."""
+    """The receipt, None unless it is the expected step's own, and every reason not to accept it."""
 
     receipt: StepReceipt | None
     problems: tuple[ReceiptProblem, ...]
 
     @property
     def is_accepted(self) -> bool:
-        """The step's own receipt and it says succeeded."""
+        """Whether the receipt is the step's own and its status is succeeded."""
         return self.receipt is not None and not self.problems
 
 
 def examine(value: object, expectation: ReceiptExpectation) -> ReceiptExamination:
-    """Parse and verify an untrusted value (mapping, JSON text, None); never raises for what it holds."""
+    """Parses and verifies an untrusted value (mapping, JSON text or None). Never raises, whatever the value holds."""
     if value is None or value in ("", "null"):
-        problem = ReceiptProblem(code=RECEIPT_REQUIRED, message=f"step {expectation.step_id} left no receipt")
+        problem = ReceiptProblem(
+            code=RECEIPT_REQUIRED, message=f"expected a receipt of step {expectation.step_id}, found none"
+        )
         return ReceiptExamination(receipt=None, problems=(problem,))
     try:
         receipt = parse_receipt(value)
@@ -91,22 +95,22 @@ def examine(value: object, expectation: ReceiptExpectation) -> ReceiptExaminatio
 
 
 def verify(receipt: StepReceipt, expectation: ReceiptExpectation) -> tuple[ReceiptProblem, ...]:
-    """Every reason not to accept `receipt`, empty if there is none.
+    """Lists every reason not to accept `receipt`; empty when it is accepted.
 
-    A receipt that did not succeed may leave unknown (null) what it had not read yet, and a refusal, which nothing ever
-    repeats, everything but its kind; a success may not. bundle_verify judges the whole bundle, so its process and
-    policy may be null.
+    Fields that a step had not read before it failed may be null: of a failed step the process, pack, policy, SQL hash
+    and plan; of a refused step everything but its kind. A succeeded receipt must state them all, except that
+    bundle_verify checks the whole bundle and may leave process and policy null.
     """
     problems: list[ReceiptProblem] = []
-    if _minor(receipt.dpone_version) != _minor(expectation.dpone_version):
-        message = f"the receipt is of dpone {receipt.dpone_version}, expected {expectation.dpone_version}"
+    if _minor_version(receipt.dpone_version) != _minor_version(expectation.dpone_version):
+        message = f"expected a receipt of dpone {expectation.dpone_version}, found one of {receipt.dpone_version}"
         problems.append(ReceiptProblem(code=RECEIPT_VERSION_UNSUPPORTED, message=message, field="dpone_version"))
     succeeded = receipt.status is StepStatus.SUCCEEDED
     expected = tuple(name for name in _IF_EXPECTED if getattr(expectation, name) is not None)
     for name in (*_ALWAYS, *_ONCE_KNOWN, *expected):
         if getattr(receipt, name) is None and _may_be_unknown(name, receipt):
             continue
-        if not _same(name, receipt, expectation):
+        if not _matches_expectation(name, receipt, expectation):
             problems.append(_mismatch(name))
     if not succeeded:
         message = f"step {expectation.step_id} {receipt.status.value}: {receipt.error_code}"
@@ -122,7 +126,7 @@ def _may_be_unknown(name: str, receipt: StepReceipt) -> bool:
     return name in (*_ONCE_KNOWN, *_IF_EXPECTED)
 
 
-def _same(name: str, receipt: StepReceipt, expectation: ReceiptExpectation) -> bool:
+def _matches_expectation(name: str, receipt: StepReceipt, expectation: ReceiptExpectation) -> bool:
     expected = getattr(expectation, name)
     if name in ("dag_id", "dag_run_id"):
         expected = wire_id(expected)
@@ -134,5 +138,5 @@ def _mismatch(name: str) -> ReceiptProblem:
     return ReceiptProblem(code=RECEIPT_MISMATCH, message=message, field=name)
 
 
-def _minor(version: str) -> tuple[str, ...]:
+def _minor_version(version: str) -> tuple[str, ...]:
     return tuple(version.split(".")[:2])

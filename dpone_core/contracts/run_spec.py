@@ -1,8 +1,9 @@
-"""dpone.run_spec.v1: the closed list of steps that one process becomes in Airflow.
+"""dpone.run_spec.v1: the complete list of steps that one process becomes in Airflow.
 
-A run-spec is compiled, reviewed and committed; it holds references to secrets, never values, and no template of any
-kind (Jinja lives in dpone_airflow.pod_args). Its fingerprint is bound into every step receipt. Not a scheduler: when
-steps run is decided by the DAG that carries them. Contract: DAG-02, DAG-09, DAG-16, DAG-17, DAG-18.
+A run-spec is compiled, reviewed and committed. It refers to secrets by name and holds no templates
+(dpone_airflow.pod_args adds them). Every step receipt states its fingerprint. It is not a schedule: the DAG that
+contains it decides when steps run.
+Contract: DAG-02, DAG-09, DAG-16, DAG-17, DAG-18.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, model_validator
 
 from dpone_core.contracts.platform import PlatformSettings
 from dpone_core.contracts.pod_parts import TEMPLATE_TOKENS
-from dpone_core.contracts.seal import seal_of, sealed
+from dpone_core.contracts.seal import add_seal, read_seal
 from dpone_core.contracts.wire import (
     Contract,
     ContractInvalidError,
@@ -25,8 +26,8 @@ from dpone_core.contracts.wire import (
     ProcessName,
     StepId,
     json_object,
-    validated,
-    validated_json,
+    validate_json,
+    validate_value,
 )
 from dpone_core.errors import ErrorCode, ETLConfigurationError
 from dpone_core.model.fingerprint import fingerprint
@@ -42,8 +43,8 @@ MAX_RECEIPTS_FROM: Final = 16
 RECEIPT_PATH: Final = "/airflow/xcom/return.json"
 
 _FAN_OUT: Final = (StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION)
-_SEALED: Final = object()
-"""Validation context of a document whose seal holds."""
+_SEAL_IS_INTACT: Final = object()
+"""Validation context of a document whose seal is intact: its other rules were checked when it was written."""
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@]*:[^/\s@]+@")
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./ -]{0,399}$")]
@@ -54,7 +55,9 @@ RelationName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class SecretEnv(Contract):
-    """One connection handed to a pod by reference: environment variable <- key of a Kubernetes Secret."""
+    """One connection given to a pod: the environment variable `name` takes its value from `key` of the Kubernetes
+    Secret `secret`.
+    """
 
     name: Annotated[str, StringConstraints(pattern=r"^DPONE_CONN_[A-Z0-9_]{1,100}$")]
     secret: Annotated[str, StringConstraints(pattern=OBJECT_NAME)]
@@ -62,7 +65,7 @@ class SecretEnv(Contract):
 
 
 class HookReference(Contract):
-    """Which authored hook a step executes, and its lineage; `sql_hash` is null for kinds without SQL."""
+    """The hook that a step executes, and its lineage; `sql_hash` is null for a hook without SQL."""
 
     phase: HookPhase
     id: Annotated[str, StringConstraints(min_length=1, max_length=128)]
@@ -73,9 +76,11 @@ class HookReference(Contract):
 
 
 class RunSpecStep(Contract):
-    """One Airflow task, or with `mapped_over` one per partition that the named step plans, `max_parallel` at a time.
+    """One Airflow task. With `mapped_over` it becomes one task per partition planned by that step, `max_parallel` at a
+    time.
 
-    `timeout_seconds` is the time the pod may run, start-up excluded; `retries` counts repeats.
+    `timeout_seconds` limits the running time of the pod without its start-up; `retries` counts repeats after the first
+    try.
     """
 
     step_id: StepId
@@ -92,36 +97,37 @@ class RunSpecStep(Contract):
     max_parallel: Annotated[int, Field(ge=1, le=64)] | None = None
 
     @model_validator(mode="after")
-    def _is_one_dpone_command(self, info: ValidationInfo) -> Self:
-        if info.context is _SEALED:
+    def _require_dpone_command(self, info: ValidationInfo) -> Self:
+        if info.context is _SEAL_IS_INTACT:
             return self
         if self.argv[0] != "dpone":
-            raise ValueError("argv does not start with dpone")
+            raise ValueError("argv must start with 'dpone'")
         if _value_after(self.argv, "--receipt-path") != RECEIPT_PATH:
             raise ValueError(f"argv must hold --receipt-path {RECEIPT_PATH} exactly once")
         if (self.hook is not None) != (self.kind is StepKind.HOOK):
-            raise ValueError("a hook reference belongs to steps of kind hook, and to each of them")
+            raise ValueError("every step of kind hook, and no other step, must have a hook reference")
         names = [secret.name for secret in self.secret_env]
         if len(set(names)) != len(names):
-            raise ValueError("secret_env names are not unique")
+            raise ValueError("secret_env must not name a variable twice")
         if len(set(self.depends_on)) != len(self.depends_on):
-            raise ValueError("depends_on names a step twice")
+            raise ValueError("depends_on must not name a step twice")
         if (self.mapped_over is not None) != (self.kind is StepKind.TRANSFER_PARTITION):
-            raise ValueError("mapped_over belongs to steps of kind transfer_partition, and to each of them")
+            raise ValueError("every step of kind transfer_partition, and no other step, must have mapped_over")
         if self.max_parallel is not None and self.mapped_over is None:
-            raise ValueError("max_parallel belongs to a mapped step")
+            raise ValueError("only a step with mapped_over may have max_parallel")
         return self
 
     @property
     def is_pre_hook(self) -> bool:
+        """Whether the step executes a hook that runs before the load."""
         return self.hook is not None and self.hook.phase is HookPhase.PRE
 
 
 class RunSpec(Contract):
-    """The whole document. An instance that exists is chained: verify -> pre-hooks -> load -> post-hooks, and before
-    the load, where key ranges have tasks of their own, transfer_plan -> transfer_partition (mapped).
+    """A valid run-spec. Its steps depend on each other in the order verify, pre-hooks, load, post-hooks.
 
-    `asset` names what the process loads; `platform` is what the cluster decides, so that a DAG file need not.
+    When key ranges have tasks of their own, transfer_plan and the mapped transfer_partition come before the load.
+    `asset` names what the process loads; `platform` holds what the cluster decides.
     """
 
     contract: Literal["dpone.run_spec.v1"] = Field(alias="schema")
@@ -136,17 +142,17 @@ class RunSpec(Contract):
     steps: Annotated[tuple[RunSpecStep, ...], Field(min_length=2, max_length=MAX_STEPS)]
 
     @model_validator(mode="after")
-    def _is_closed_and_chained(self, info: ValidationInfo) -> Self:
-        if info.context is _SEALED:
+    def _require_valid_document(self, info: ValidationInfo) -> Self:
+        if info.context is _SEAL_IS_INTACT:
             return self
         document = self.model_dump_json()  # tokens stand in JSON as they are, and JSON itself has none of them
         if any(token in document for token in TEMPLATE_TOKENS):
-            raise ValueError("a template ({{ {% {# or $( ) stands in the run-spec; values must be literal")
+            raise ValueError("the run-spec holds a template ({{ {% {# or $( ); write the literal value")
         if _CREDENTIALS.search(document) and any(_CREDENTIALS.search(text) for text in _texts(self.wire())):
-            raise ValueError("a URL with credentials stands in the run-spec; use secret_env")
+            raise ValueError("the run-spec holds a URL with credentials; use secret_env")
         for path in (self.manifest, self.pack):
             if ".." in path.split("/"):
-                raise ValueError("a path leaves the bundle")
+                raise ValueError("manifest and pack must be paths inside the bundle, without '..'")
         _require_topological_order(self.steps)
         _require_chain(self.steps)
         if self.platform.active_deadline_seconds is not None:
@@ -155,30 +161,32 @@ class RunSpec(Contract):
 
     @cached_property
     def fingerprint(self) -> str:
-        """`sha256:` of the whole document's canonical JSON, defaults spelled out; a DAG file asks once per task."""
+        """`sha256:` and 64 hex digits over the canonical JSON of the document with all defaults. Computed once per
+        instance.
+        """
         return fingerprint(self.wire())
 
     @property
     def load(self) -> RunSpecStep:
-        """The one step of kind load."""
+        """The only step of kind load."""
         return next(step for step in self.steps if step.kind is StepKind.LOAD)
 
     @property
     def mapped(self) -> RunSpecStep | None:
-        """The one step that becomes a task per planned partition; None where the load reads everything itself."""
+        """The step that becomes one task per planned partition; None when the load reads all key ranges itself."""
         return next((step for step in self.steps if step.mapped_over is not None), None)
 
 
 def parse_run_spec(document: str | bytes) -> RunSpec:
-    """A run-spec from JSON text of at most 256 KiB; raises ContractInvalidError DPONE_RUN_SPEC_INVALID.
+    """Parses a run-spec from JSON text of at most 256 KiB. Raises ContractInvalidError, code DPONE_RUN_SPEC_INVALID.
 
-    One that this version compiled and nobody changed is held to the types of its fields only: what else makes it
-    valid was proven by its seal.
+    For an unchanged document that this version of dpone has compiled only the field types are checked; its seal proves
+    that the other rules were checked when it was written.
     """
     content = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
-    seal = seal_of(content) if len(content) <= MAX_RUN_SPEC_BYTES else None
-    if seal is not None and not seal.holds:
-        raise _changed()
+    seal = read_seal(content) if len(content) <= MAX_RUN_SPEC_BYTES else None
+    if seal is not None and not seal.is_intact:
+        raise _seal_error()
     if seal is None or seal.dpone_version != __version__:
         value = json_object(
             content if seal is None else seal.body,
@@ -187,23 +195,23 @@ def parse_run_spec(document: str | bytes) -> RunSpec:
             code=RUN_SPEC_INVALID,
         )
         if "seal" in value:
-            raise _changed()
-        return validated(RunSpec, value, what="run-spec", code=RUN_SPEC_INVALID)
-    spec = validated_json(RunSpec, seal.body, what="run-spec", code=RUN_SPEC_INVALID, context=_SEALED)
+            raise _seal_error()
+        return validate_value(RunSpec, value, what="run-spec", code=RUN_SPEC_INVALID)
+    spec = validate_json(RunSpec, seal.body, what="run-spec", code=RUN_SPEC_INVALID, context=_SEAL_IS_INTACT)
     spec.__dict__["fingerprint"] = seal.fingerprint
     return spec
 
 
 def render_run_spec(spec: RunSpec) -> bytes:
-    """The file as committed: indented JSON, empty optional fields left out, its seal as the last field."""
+    """The bytes of the committed file: indented JSON without default values, the seal as its last field."""
     document = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     body = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-    return sealed(body, fingerprint=spec.fingerprint, dpone_version=__version__)
+    return add_seal(body, fingerprint=spec.fingerprint, dpone_version=__version__)
 
 
-def _changed() -> ContractInvalidError:
+def _seal_error() -> ContractInvalidError:
     return ContractInvalidError(
-        "the run-spec was changed after it was compiled: its seal does not hold",
+        "the run-spec was changed after it was compiled: its content no longer matches its seal",
         code=RUN_SPEC_INVALID,
         path="seal",
         fix="compile it again with: dpone gitops airflow run-spec MANIFEST",
@@ -238,14 +246,14 @@ def _require_deadline(platform: PlatformSettings, steps: tuple[RunSpecStep, ...]
 def _require_topological_order(steps: tuple[RunSpecStep, ...]) -> None:
     known = [step.step_id for step in steps]
     if len(set(known)) != len(known):
-        raise ValueError("step ids are not unique")
+        raise ValueError("step ids must be unique")
     earlier: set[str] = set()
     for step in steps:
         for dependency in step.depends_on:
             if dependency not in known:
                 raise ValueError(f"step {step.step_id} depends on an unknown step")
             if dependency not in earlier:
-                raise ValueError(f"step {step.step_id} stands before its dependency {dependency}")
+                raise ValueError(f"step {step.step_id} must be listed after step {dependency}, on which it depends")
         earlier.add(step.step_id)
 
 
@@ -255,45 +263,45 @@ def _require_chain(steps: tuple[RunSpecStep, ...]) -> None:
     pre_hooks = {step.step_id for step in steps if step.is_pre_hook}
     for step in steps:
         if step is not verify and verify.step_id not in ancestors[step.step_id]:
-            raise ValueError(f"step {step.step_id} does not run behind bundle_verify")
+            raise ValueError(f"step {step.step_id} must depend on bundle_verify")
         if step.hook is not None and step.hook.phase is HookPhase.POST and load.step_id not in ancestors[step.step_id]:
-            raise ValueError(f"post-hook step {step.step_id} does not run behind the load")
+            raise ValueError(f"post-hook step {step.step_id} must depend on the load")
         if not set(step.receipts_from) <= pre_hooks & ancestors[step.step_id]:
-            raise ValueError(f"step {step.step_id} takes a receipt from a step that is not a pre-hook before it")
+            raise ValueError(f"receipts_from of step {step.step_id} must name pre-hook steps that run before it")
     if not pre_hooks <= ancestors[load.step_id]:
-        raise ValueError("a pre-hook step does not run before the load")
+        raise ValueError("the load must depend on every pre-hook step")
     if set(load.receipts_from) != pre_hooks or len(load.receipts_from) != len(pre_hooks):
-        raise ValueError("the load does not take the receipt of every pre-hook step exactly once")
+        raise ValueError("receipts_from of the load must name every pre-hook step exactly once")
     if any(step.hook for step in steps) and _value_after(load.argv, "--separate-hooks") != "receipts":
-        raise ValueError("hooks have steps of their own and the load has no --separate-hooks receipts")
+        raise ValueError("the load needs --separate-hooks receipts, because hooks have steps of their own")
     _require_fan_out(steps, load, pre_hooks, ancestors)
 
 
 def _require_fan_out(
     steps: tuple[RunSpecStep, ...], load: RunSpecStep, pre_hooks: set[str], ancestors: dict[str, frozenset[str]]
 ) -> None:
-    """transfer_plan -> transfer_partition -> load, each once, or none of it."""
+    """Requires transfer_plan, transfer_partition and load in this order, the first two exactly once or not at all."""
     found = {kind: [step for step in steps if step.kind is kind] for kind in _FAN_OUT}
     publishes_staged = _value_after(load.argv, "--partitions") == "staged"
     if not any(found.values()):
         if publishes_staged:
-            raise ValueError("the load publishes staged partitions and no step stages them")
+            raise ValueError("the load has --partitions staged and no step transfer_partition stages them")
         return
     if any(len(of_kind) != 1 or of_kind[0].step_id != kind.value for kind, of_kind in found.items()):
         raise ValueError("there must be exactly one step transfer_plan and one step transfer_partition, or neither")
     plan, partition = (found[kind][0] for kind in _FAN_OUT)
     if not pre_hooks <= ancestors[plan.step_id]:
-        raise ValueError("a pre-hook step does not run before transfer_plan")
+        raise ValueError("transfer_plan must depend on every pre-hook step")
     if set(plan.receipts_from) != pre_hooks or len(plan.receipts_from) != len(pre_hooks):
-        raise ValueError("transfer_plan does not take the receipt of every pre-hook step exactly once")
+        raise ValueError("receipts_from of transfer_plan must name every pre-hook step exactly once")
     if pre_hooks and _value_after(plan.argv, "--separate-hooks") != "receipts":
-        raise ValueError("pre-hooks have steps of their own and transfer_plan has no --separate-hooks receipts")
+        raise ValueError("transfer_plan needs --separate-hooks receipts, because pre-hooks have steps of their own")
     if partition.mapped_over != plan.step_id or plan.step_id not in partition.depends_on:
-        raise ValueError("transfer_partition is not mapped over transfer_plan, or does not depend on it")
+        raise ValueError("transfer_partition must depend on transfer_plan and be mapped over it")
     if partition.step_id not in ancestors[load.step_id]:
-        raise ValueError("the load does not run behind transfer_partition")
+        raise ValueError("the load must depend on transfer_partition")
     if not publishes_staged:
-        raise ValueError("partitions have steps of their own and the load has no --partitions staged")
+        raise ValueError("the load needs --partitions staged, because partitions have steps of their own")
 
 
 def _only(steps: tuple[RunSpecStep, ...], kind: StepKind) -> RunSpecStep:

@@ -1,7 +1,8 @@
-"""The seal of a compiled document: its fingerprint, who wrote it, and the hash of every byte before.
+"""The seal of a compiled document: its fingerprint, the dpone version that wrote it, and a hash of all bytes before it.
 
-A reader of the same version that finds the bytes as they were written needs not judge again what the writer could only
-write valid. A changed byte is refused. A seal detects edits, not forgery: it holds no key. Contract: DAG-26.
+A reader of the same version that finds the hash unchanged can skip the rules that the writer has already checked; a
+document whose hash differs is refused. The seal detects edits. It does not detect forgery, because it holds no key.
+Source: design 12.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """`body` is the document without the seal; `holds` says whether its bytes are those that were sealed."""
+    """`body` is the document without its seal; `is_intact` is True when the bytes are the ones that were sealed."""
 
     body: bytes
     dpone_version: str
     fingerprint: str
-    holds: bool
+    is_intact: bool
 
 
-def sealed(body: bytes, *, fingerprint: str, dpone_version: str) -> bytes:
-    """`body`, indented JSON that ends in a line with `}`, with its seal as the last field."""
+def add_seal(body: bytes, *, fingerprint: str, dpone_version: str) -> bytes:
+    """Returns `body` with its seal as the last field. `body` is indented JSON whose last line is `}`."""
     seal = (
         f',\n  "seal": {{"dpone_version": "{dpone_version}", "fingerprint": "{fingerprint}", '
         f'"sha256": "{_hash_of(body, fingerprint, dpone_version)}"}}'
@@ -39,8 +40,8 @@ def sealed(body: bytes, *, fingerprint: str, dpone_version: str) -> bytes:
     return body.removesuffix(_END) + seal.encode("ascii") + _END
 
 
-def seal_of(document: bytes) -> Seal | None:
-    """The seal of a document as `sealed` wrote it, None where there is none in that place and form."""
+def read_seal(document: bytes) -> Seal | None:
+    """Reads the seal at the end of a document that `add_seal` wrote; None when there is no seal of that form."""
     found = _SEAL.search(document, max(0, len(document) - _LONGEST))
     if found is None:
         return None
@@ -50,7 +51,7 @@ def seal_of(document: bytes) -> Seal | None:
         body=body,
         dpone_version=version,
         fingerprint=fingerprint,
-        holds=stated == _hash_of(body, fingerprint, version),
+        is_intact=stated == _hash_of(body, fingerprint, version),
     )
 
 

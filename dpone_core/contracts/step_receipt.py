@@ -1,11 +1,12 @@
-"""dpone.step_receipt.v1: what one step says about itself, in one flat ASCII JSON object of at most 3,584 bytes.
+"""dpone.step_receipt.v1: the record one step leaves about itself, one flat ASCII JSON object of at most 3,584 bytes.
 
-It is written for every exit, travels through XCom and through the pod's termination message, and is judged by the
-load step, the operator and the gate (contracts.receipt_verification). It holds ids, hashes, enumerations and counters:
-no free text, rows, SQL, URLs or secrets. `digest` detects damage and mix-ups, it is no signature.
+Every exit writes one. It travels through Airflow's XCom and through the pod's termination message; the load step, the
+operator and the outcome gate check it (contracts.receipt_verification). It holds ids, hashes, words of closed sets and
+counters: no free text, rows, SQL, URLs or secrets. `digest` detects damage and mix-ups; it is not a signature.
 
-An id whose escaped form is longer than 256 bytes travels as its beginning, `~` and the sha256 of the whole (`wire_id`),
-so that every run can leave a receipt. Contract: POD-04, POD-17, POD-19, AIR-09, AIR-11, AIR-26.
+An id longer than 256 bytes in escaped form is shortened to its beginning, `~` and its sha256 (`wire_id`), so that every
+run can leave a receipt.
+Contract: POD-04, POD-17, POD-19, AIR-09, AIR-11, AIR-26.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpone_core.contracts.wire import (
     ProcessName,
     StepId,
     json_object,
-    validated,
+    validate_value,
 )
 from dpone_core.errors import ErrorCode
 from dpone_core.model.fingerprint import fingerprint, sha256_text
@@ -61,10 +62,11 @@ Code = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,95}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepIdentity:
-    """Which step of which run this is. None = not known (a run outside Airflow, or a refusal before it was known).
+    """Which step of which run this is. None means unknown: a run outside Airflow, or a refusal before the value was
+    read.
 
-    `transfer_plan` is the fingerprint of the key ranges the step planned, staged or published, `partitions` their
-    number, the NULL partition included; both None where the step has to do with no planned ranges.
+    `transfer_plan` is the fingerprint of the key ranges that the step planned, staged or published, `partitions` their
+    number including the NULL partition; both are None for steps without key ranges.
     """
 
     kind: StepKind
@@ -86,7 +88,9 @@ class StepIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """How it ended; the four states are null where the step has no target (bundle_verify, hooks, transfer steps)."""
+    """How a step ended. The boundary, the three states and the retry class are None for steps that have no target:
+    bundle_verify, hooks and transfer steps.
+    """
 
     status: StepStatus
     exit_code: int
@@ -102,7 +106,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCounters:
-    """Rows and verdict counts; None = not measured, never zero by default."""
+    """Numbers of rows, gates and acceptance sides. None means not measured and is never replaced by zero."""
 
     extracted_rows: int | None = None
     staged_rows: int | None = None
@@ -119,14 +123,16 @@ class StepCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceReference:
-    """Durable record of the attempt: path relative to the evidence directory and sha256 of its bytes."""
+    """The stored record of the attempt: its path relative to the evidence directory and the sha256 of its bytes."""
 
     path: str
     sha256: str
 
 
 class StepReceipt(Contract):
-    """An instance is consistent and its digest is right; whether it is *the* receipt is `verify`'s question."""
+    """A receipt whose fields agree and whose digest is right. Whether it is the expected receipt is decided by
+    `verify`.
+    """
 
     contract: Literal["dpone.step_receipt.v1"] = Field(alias="schema")
     dpone_version: Version
@@ -171,20 +177,20 @@ class StepReceipt(Contract):
     digest: Fingerprint
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def _require_consistent_fields(self) -> Self:
         succeeded = self.status is StepStatus.SUCCEEDED
         if (self.exit_code == 0) != succeeded or (self.error_code is None) != succeeded:
-            raise ValueError("status, exit_code and error_code contradict each other")
+            raise ValueError("status, exit_code and error_code must agree: a success has exit code 0 and no error code")
         if (self.exit_code == 2) != (self.status is StepStatus.REFUSED):
-            raise ValueError("status refused and exit code 2 go together")
+            raise ValueError("status refused and exit code 2 must appear together")
         if (self.exit_code in _INTERRUPTED_EXITS) != (self.status is StepStatus.INTERRUPTED):
-            raise ValueError("status interrupted and exit codes 130 and 143 go together")
+            raise ValueError("status interrupted and exit code 130 or 143 must appear together")
         if succeeded and (self.retry_classification, self.failure_boundary) != (None, None):
-            raise ValueError("a success carries a retry classification or a failure boundary")
+            raise ValueError("a success must have neither retry_classification nor failure_boundary")
         if (self.evidence_path is None) != (self.evidence_sha256 is None):
-            raise ValueError("evidence_path and evidence_sha256 go together")
+            raise ValueError("evidence_path and evidence_sha256 must both be given or both be null")
         if self.evidence_path is not None and ".." in self.evidence_path.split("/"):
-            raise ValueError("evidence_path leaves the evidence directory")
+            raise ValueError("evidence_path must stay inside the evidence directory")
         if self.finished_at < self.started_at:
             raise ValueError("finished_at is before started_at")
         self._require_one_plan()
@@ -195,7 +201,7 @@ class StepReceipt(Contract):
         return self
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _require_digest_and_size(self) -> Self:
         if self.digest != _digest_of(self.wire()):
             raise ValueError("digest does not match the content")
         if len(self.encode()) > MAX_RECEIPT_BYTES:
@@ -203,17 +209,19 @@ class StepReceipt(Contract):
         return self
 
     def encode(self) -> bytes:
-        """The file and XCom form: one line of ASCII JSON in the order of the contract, no newline."""
+        """The bytes of the file and of the XCom value: one line of ASCII JSON in the order of the contract, no
+        newline.
+        """
         text = json.dumps(self.wire(), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
         return text.encode("ascii")
 
     def _require_one_plan(self) -> None:
         if (self.transfer_plan is None) != (self.partitions is None):
-            raise ValueError("transfer_plan and partitions go together")
+            raise ValueError("transfer_plan and partitions must both be given or both be null")
         if self.partitions is None:
             return
         if self.kind is not StepKind.LOAD and self.kind not in _TRANSFER_KINDS:
-            raise ValueError("transfer_plan belongs to steps that plan, stage or publish key ranges")
+            raise ValueError("only steps that plan, stage or publish key ranges may have a transfer_plan")
         if self.partitions == 0:
             raise ValueError("a transfer plan has at least one partition")
         if self.kind is StepKind.TRANSFER_PARTITION and self.map_index >= self.partitions:
@@ -223,19 +231,19 @@ class StepReceipt(Contract):
         if self.transfer_plan is None:
             raise ValueError(f"a succeeded {self.kind.value} must name its transfer_plan and its partitions")
         if self.target_state not in (None, TargetState.NOT_MUTATED):
-            raise ValueError(f"a {self.kind.value} mutates no target")
+            raise ValueError(f"target_state of a succeeded {self.kind.value} must be null or not_mutated")
         if self.kind is StepKind.TRANSFER_PARTITION and None in (self.extracted_rows, self.staged_rows):
-            raise ValueError("a succeeded transfer_partition must count what it read and what is staged")
+            raise ValueError("a succeeded transfer_partition must state extracted_rows and staged_rows")
 
     def _require_proof_of_the_load(self) -> None:
         if self.source_state not in (SourceState.ADVANCED, SourceState.NOT_APPLICABLE):
-            raise ValueError("a succeeded load must say source_state advanced or not_applicable")
+            raise ValueError("source_state of a succeeded load must be advanced or not_applicable")
         if self.evidence_path is None:
-            raise ValueError("a succeeded load must name its evidence")
+            raise ValueError("a succeeded load must state evidence_path")
         if self.target_state is TargetState.UNKNOWN or self.checkpoint_state is CheckpointState.UNKNOWN:
-            raise ValueError("a succeeded load has an unknown target or checkpoint state")
+            raise ValueError("target_state and checkpoint_state of a succeeded load must not be unknown")
         if self.gates_failed:
-            raise ValueError("a succeeded load has failed gates")
+            raise ValueError("gates_failed of a succeeded load must be 0 or null")
 
 
 def seal(
@@ -246,7 +254,9 @@ def seal(
     counters: StepCounters | None = None,
     evidence: EvidenceReference | None = None,
 ) -> StepReceipt:
-    """The sealed receipt; raises DPONE_RECEIPT_INVALID where the facts contradict each other. Times are UTC-aware."""
+    """Builds a receipt with its digest. Times must be aware. Raises ContractInvalidError, code
+    DPONE_RECEIPT_INVALID, when the fields contradict each other.
+    """
     counted = counters or StepCounters()
     document: dict[str, object] = {
         "schema": RECEIPT_SCHEMA,
@@ -263,11 +273,11 @@ def seal(
         text = document[name]
         document[name] = wire_id(text) if isinstance(text, str) else None
     document["digest"] = _digest_of(document)
-    return validated(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
+    return validate_value(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
 
 
 def wire_id(text: str) -> str:
-    """The form of an id inside a receipt: the id, or for an over-long one its beginning, `~` and its sha256."""
+    """The form of an id in a receipt: the id itself, or, above 256 escaped bytes, its beginning, `~` and its sha256."""
     clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if _escaped_size(clean) <= MAX_ID_BYTES:
         return clean
@@ -288,9 +298,10 @@ class ReceiptVersionError(ContractInvalidError):
 
 
 def parse_receipt(value: object) -> StepReceipt:
-    """A receipt from a mapping or from JSON text decoded once; anything else is DPONE_RECEIPT_INVALID.
+    """Parses a receipt from a mapping or from JSON text. Raises ContractInvalidError, code DPONE_RECEIPT_INVALID.
 
-    A receipt of another contract version is DPONE_RECEIPT_VERSION_UNSUPPORTED and names both versions.
+    A receipt of another contract version raises code DPONE_RECEIPT_VERSION_UNSUPPORTED and the message names both
+    versions.
     """
     if isinstance(value, (str, bytes)):
         document: Mapping[str, object] = json_object(
@@ -301,29 +312,33 @@ def parse_receipt(value: object) -> StepReceipt:
     else:
         raise ContractInvalidError("receipt is not a JSON object", code=RECEIPT_INVALID)
     if len(document) > 2 * len(StepReceipt.model_fields):
-        raise ContractInvalidError("receipt has foreign fields", code=RECEIPT_INVALID)
+        raise ContractInvalidError("receipt has more fields than the contract", code=RECEIPT_INVALID)
     found = document.get("schema")
     if isinstance(found, str) and found != RECEIPT_SCHEMA and found.startswith("dpone.step_receipt."):
         named = found.encode("ascii", "backslashreplace").decode("ascii")[:60]
         raise ReceiptVersionError(
-            f"the receipt is {named}, this dpone reads {RECEIPT_SCHEMA}", code=RECEIPT_VERSION_UNSUPPORTED
+            f"expected a receipt of {RECEIPT_SCHEMA}, found {named}", code=RECEIPT_VERSION_UNSUPPORTED
         )
     for item in document.values():
         if not (item is None or isinstance(item, (str, int))):
-            raise ContractInvalidError("receipt is not flat, or holds a float", code=RECEIPT_INVALID)
+            raise ContractInvalidError(
+                "receipt values must be text, integers, true, false or null", code=RECEIPT_INVALID
+            )
         if isinstance(item, str) and len(item) > MAX_RECEIPT_BYTES:
-            raise ContractInvalidError("receipt holds an oversized text", code=RECEIPT_INVALID)
-    return validated(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
+            raise ContractInvalidError(
+                "receipt holds a text that is longer than a whole receipt may be", code=RECEIPT_INVALID
+            )
+    return validate_value(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
 
 
 def termination_message(code_line: str, receipt: StepReceipt | None) -> bytes:
-    """One line `CODE: safe sentence` (at most 500 bytes of ASCII), then the receipt; at most 4,096 bytes together."""
+    """One line `CODE: sentence` of at most 500 ASCII bytes, then the receipt; at most 4,096 bytes in all."""
     line = " ".join(code_line.split()).encode("ascii", "backslashreplace")[:MAX_CODE_LINE_BYTES]
     return line + b"\n" + (receipt.encode() if receipt else b"")
 
 
 def receipt_from_termination(text: object) -> StepReceipt | None:
-    """The receipt on the last line of a termination message; None unless it is whole and its digest verifies."""
+    """The receipt on the last line of a termination message; None unless it is complete and its digest is right."""
     if not isinstance(text, str) or len(text) > MAX_TERMINATION_BYTES:
         return None
     lines = text.strip().splitlines()
@@ -337,7 +352,7 @@ def receipt_from_termination(text: object) -> StepReceipt | None:
 
 def _instant(moment: datetime) -> str:
     if moment.tzinfo is None:
-        raise ContractInvalidError("receipt times must be aware of their zone", code=RECEIPT_INVALID)
+        raise ContractInvalidError("receipt times must have a time zone", code=RECEIPT_INVALID)
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

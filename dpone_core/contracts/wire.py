@@ -1,7 +1,8 @@
-"""Strict parsing shared by the wire contracts: one bounded JSON object in, one frozen model out.
+"""Strict parsing for the documents that steps exchange: takes one JSON object up to a size limit, gives one frozen
+model.
 
-Nothing is coerced and nothing unknown passes: duplicate keys, non-finite numbers, lone surrogates and oversized
-documents are refused before a model sees them. A message names a path and a rule, never the value that broke it.
+No value is converted and no unknown field is accepted. Repeated keys, non-finite numbers, lone surrogates and documents
+over the limit are refused before a model is built. An error message names the field and the rule, never the value.
 Contract: AIR-09, AIR-11, AIR-18.
 """
 
@@ -24,7 +25,9 @@ StepId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,150}$")]
 
 
 class ContractInvalidError(ETLConfigurationError):
-    """A document is not what its contract says (exit 2); `code` names the contract, `path` the place."""
+    """A document breaks a rule of its contract (exit status 2). `code` names the contract, `path` the field ("" for
+    the whole).
+    """
 
     code = "DPONE_CONTRACT_INVALID"
 
@@ -34,12 +37,12 @@ class ContractInvalidError(ETLConfigurationError):
 
 
 class Contract(BaseModel):
-    """Root of the wire models: strict, frozen, closed."""
+    """Base class of the exchanged documents: strict types, frozen, no unknown fields."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     def wire(self) -> dict[str, object]:
-        """JSON-ready mapping under the wire names, in the order of the contract."""
+        """The document as JSON values under its published field names, in the order of the contract."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -47,7 +50,10 @@ ContractModel = TypeVar("ContractModel", bound=Contract)
 
 
 def json_object(document: str | bytes, *, limit_bytes: int, what: str, code: ErrorCode) -> dict[str, object]:
-    """The one JSON object in `document`; raises ContractInvalidError for any other shape or a larger size."""
+    """Parses `document`, which must hold exactly one JSON object of at most `limit_bytes` bytes.
+
+    Raises ContractInvalidError with `code`; `what` names the document in the message.
+    """
     size = len(document) if isinstance(document, bytes) else len(document.encode("utf-8", "surrogatepass"))
     if size > limit_bytes:
         raise ContractInvalidError(f"{what} is larger than {limit_bytes} bytes", code=code)
@@ -55,25 +61,31 @@ def json_object(document: str | bytes, *, limit_bytes: int, what: str, code: Err
         text = document.decode("utf-8") if isinstance(document, bytes) else document
         value = json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError):
-        raise ContractInvalidError(f"{what} is not one complete, strict JSON document", code=code) from None
+        raise ContractInvalidError(f"{what} is not one complete JSON document with unique keys", code=code) from None
     if not isinstance(value, dict):
         raise ContractInvalidError(f"{what} is not a JSON object", code=code)
     return value
 
 
-def validated(model: type[ContractModel], value: Mapping[str, object], *, what: str, code: ErrorCode) -> ContractModel:
-    """`value` as a model instance through its canonical JSON; the first violated rule is the message."""
+def validate_value(
+    model: type[ContractModel], value: Mapping[str, object], *, what: str, code: ErrorCode
+) -> ContractModel:
+    """Builds a model from `value` through its canonical JSON. Raises ContractInvalidError naming the first broken
+    rule.
+    """
     try:
         content = canonical_json(value).encode("utf-8")
     except (CanonicalizationError, UnicodeEncodeError, RecursionError):
-        raise ContractInvalidError(f"{what} has no canonical JSON form", code=code) from None
-    return validated_json(model, content, what=what, code=code)
+        raise ContractInvalidError(f"{what} holds a value that JSON cannot express", code=code) from None
+    return validate_json(model, content, what=what, code=code)
 
 
-def validated_json(
+def validate_json(
     model: type[ContractModel], content: bytes, *, what: str, code: ErrorCode, context: object = None
 ) -> ContractModel:
-    """JSON bytes as a model instance; `context` reaches the model's own validators."""
+    """Builds a model from JSON bytes; `context` is passed to the model's own validators. Raises
+    ContractInvalidError.
+    """
     try:
         return model.model_validate_json(content, context=context)
     except ValidationError as error:

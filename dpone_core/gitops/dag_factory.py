@@ -1,7 +1,8 @@
-"""Text of a DAG file that is bound to named run-spec files: one DAG for each of them, or one DAG with a group for each.
+"""Renders a DAG file that loads named run-spec files: one DAG for each, or one DAG with a task group for each.
 
-Names are bound, contents are read at every parse: a changed run-spec needs no new DAG file, and a broken one hides no
-other. Equal requests give equal bytes. Contract: DAG-19, DAG-20.
+The DAG file holds the names; the contents are read at every parse. A changed run-spec needs no new DAG file, and a
+broken run-spec does not hide the others. Equal requests give equal bytes.
+Contract: DAG-19, DAG-20.
 """
 
 from __future__ import annotations
@@ -70,16 +71,18 @@ broken_run_specs = None if wanted else report_broken_run_specs(problems)
 
 
 class DagFileRefusedError(ETLConfigurationError):
-    """No DAG file can be made of what was asked; the message names the name or text that does not fit."""
+    """No DAG file can be rendered from the request; the message names the value that does not fit."""
 
     code = "DPONE_RUN_SPEC_REFUSED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagFileRequest:
-    """`directory` is that of the run-specs, seen from the DAG file; `one_dag_id` is None for a DAG per process.
+    """What to render. `directory` is the path of the run-specs relative to the DAG file; without `one_dag_id` each
+    process has a DAG.
 
-    `default_args` are Airflow's, of every task. `outlets`: a gate that passes updates the asset of its run-spec.
+    `default_args` are Airflow's arguments for every task. With `outlets` a passing gate updates the asset of its
+    run-spec.
     """
 
     directory: str
@@ -93,17 +96,24 @@ class DagFileRequest:
     outlets: bool = False
 
     def __post_init__(self) -> None:
-        """Raises DagFileRefusedError for what Airflow would refuse as an id, or what is no printable ASCII text."""
+        """Raises DagFileRefusedError for an id that Airflow would refuse, or for text that is not printable ASCII."""
         rule = _DAG_ID if self.one_dag_id is None else _GROUP_ID
         for name in self.names:
-            _require(rule.fullmatch(name), f"'{name}{RUN_SPEC_SUFFIX}' gives no id for a DAG or task group")
+            _require(
+                rule.fullmatch(name),
+                f"'{name}{RUN_SPEC_SUFFIX}' cannot name a DAG or task group: use letters, digits, '_' and '-'",
+            )
         if self.one_dag_id is not None:
-            _require(_DAG_ID.fullmatch(self.one_dag_id), "the DAG id has other characters than A-Z a-z 0-9 _ . -")
+            _require(_DAG_ID.fullmatch(self.one_dag_id), "a DAG id must have 1 to 200 characters of A-Z a-z 0-9 _ . -")
         texts = [value for value in self.default_args.values() if isinstance(value, str)]
         for text in (self.directory, self.schedule or "", *self.tags, *texts):
-            _require(text.isascii() and text.isprintable(), "a path, schedule, tag or value is no printable ASCII text")
+            _require(
+                text.isascii() and text.isprintable(), "paths, schedules, tags and values must be printable ASCII text"
+            )
         for name in self.default_args:
-            _require(_ARGUMENT.fullmatch(name), "a default argument has another name than a Python keyword")
+            _require(
+                _ARGUMENT.fullmatch(name), "a default argument must be named by lower-case letters, digits and '_'"
+            )
             _require(
                 name not in OWN_KEYWORDS,
                 f"default argument '{name}' is set for every task by its run-spec and would have no effect",
@@ -112,7 +122,7 @@ class DagFileRequest:
 
 
 def render_dag_file(request: DagFileRequest) -> bytes:
-    """The file; it parses without network, database or clock."""
+    """The bytes of the file. Airflow parses it without network, database or clock."""
     one = request.one_dag_id
     form = _PER_PROCESS if one is None else _ONE_DAG
     text = Template(_HEAD + form + _TAIL).substitute(
@@ -123,7 +133,7 @@ def render_dag_file(request: DagFileRequest) -> bytes:
         default_args=_default_args(request.default_args),
         only_wanted=", wanted=wanted" if one is None else "",
         outlets=", outlets=True" if request.outlets else "",
-        names="\n".join(_wrapped(request.names)),
+        names="\n".join(_wrap_names(request.names)),
         schedule="None" if request.schedule is None else json.dumps(request.schedule),
         tags=", ".join(json.dumps(tag) for tag in request.tags),
         dag_id=json.dumps(one),
@@ -131,7 +141,7 @@ def render_dag_file(request: DagFileRequest) -> bytes:
     return text.encode("ascii")
 
 
-def _wrapped(names: tuple[str, ...]) -> list[str]:
+def _wrap_names(names: tuple[str, ...]) -> list[str]:
     listed = " ".join(f"{json.dumps(name)}," for name in names)
     indent = " " * 4
     return textwrap.wrap(

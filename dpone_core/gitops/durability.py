@@ -21,14 +21,14 @@ EVIDENCE_VARIABLE: Final = "DPONE_EVIDENCE_DIR"
 
 
 class VolumeRequiredError(ETLConfigurationError):
-    """Something the process keeps would die with its pod; the message names what, and the path where it is known."""
+    """Files the process must keep would be deleted with its pod; the message names them, with their path when known."""
 
     code = "DPONE_PLATFORM_VOLUME_REQUIRED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """`path` is None where only a secret knows it; `written` is False for what is only read."""
+    """Files of the process. `path` is None when only a secret holds it; `written` is False when they are only read."""
 
     what: str
     path: str | None
@@ -36,13 +36,15 @@ class _Kept:
 
 
 def require_durable(config: LoadConfig, settings: PlatformSettings, *, mapped: frozenset[str]) -> None:
-    """Raises VolumeRequiredError; `mapped` are the references whose URI comes from a Secret of the cluster."""
+    """Raises VolumeRequiredError. `mapped` names the connections whose URI comes from a Secret of the cluster."""
     for kept in _kept(config, settings, mapped):
         if kept.path is None:
             covered = settings.local_pod_runner or bool(settings.durable_paths) or _has_durable_volume(settings)
         else:
             covered = kept.path.startswith("/") or settings.local_pod_runner
-            covered = covered and (settings.keeps(kept.path) if kept.written else settings.shows(kept.path))
+            covered = covered and (
+                settings.is_durable_path(kept.path) if kept.written else settings.is_readable_path(kept.path)
+            )
         if not covered:
             where = f" at '{kept.path}'" if kept.path is not None else ""
             raise VolumeRequiredError(

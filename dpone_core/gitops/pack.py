@@ -1,7 +1,7 @@
-"""The pack of a manifest: every file its processes open, hashed, under one fingerprint (DAG-06).
+"""Makes and checks the pack of a manifest: every file its processes open, with its hash, under one fingerprint (design
+"GitOps").
 
-A step re-hashes what it opens and refuses on a mismatch: the manifest it reads is compared with the pack it was
-compiled against, whatever else is in the image.
+A step compares the files in its image with the pack that was reviewed and stops when one differs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS: Final = {
 
 
 class BundleMismatchError(ETLConfigurationError):
-    """What lies in the bundle is not what was reviewed; `paths` names the files that differ."""
+    """The files in the bundle differ from the reviewed pack; `paths` names them."""
 
     code = "DPONE_BUNDLE_MISMATCH"
 
@@ -42,7 +42,7 @@ class BundleMismatchError(ETLConfigurationError):
 
 
 def pack_of(manifest: Manifest) -> Pack:
-    """The pack of what lies on disk now; paths are relative to the project root."""
+    """The pack of the files on disk now; paths are relative to the project root."""
     return build_pack(
         manifest=next(
             file.path for file in manifest.dependencies if file.kind is project_files.DependencyKind.MANIFEST
@@ -61,7 +61,7 @@ def pack_of(manifest: Manifest) -> Pack:
 
 
 def load_pack_file(path: Path) -> Pack:
-    """Raises ETLConfigurationError for an absent or malformed file; the path is shown as given, if relative."""
+    """Reads a pack. Raises ETLConfigurationError for an absent or malformed file; messages show only relative paths."""
     try:
         return parse_pack(read_file_bounded(path, MAX_PACK_BYTES))
     except OSError:
@@ -72,9 +72,11 @@ def load_pack_file(path: Path) -> Pack:
 
 
 def require_pack(pack: Pack, expected_fingerprint: str, manifest: Manifest) -> None:
-    """Raises BundleMismatchError unless pack, expectation and disk agree byte for byte."""
+    """Raises BundleMismatchError unless `pack` has the expected fingerprint and every file on disk has the hash in
+    it.
+    """
     if pack.pack_fingerprint != expected_fingerprint:
-        raise BundleMismatchError("the pack is not the one this run-spec was compiled with")
+        raise BundleMismatchError("the pack differs from the one this run-spec was compiled with")
     present = pack_of(manifest)
     if present.pack_fingerprint == pack.pack_fingerprint:
         return
@@ -82,4 +84,4 @@ def require_pack(pack: Pack, expected_fingerprint: str, manifest: Manifest) -> N
     found = {item.path: item.sha256 for item in present.dependencies}
     differing = tuple(sorted(path for path in reviewed.keys() | found.keys() if reviewed.get(path) != found.get(path)))
     named = ", ".join(differing) if differing else "the quality policy"
-    raise BundleMismatchError(f"the bundle differs from its pack: {named}", differing)
+    raise BundleMismatchError(f"files of the bundle differ from the reviewed pack: {named}", differing)

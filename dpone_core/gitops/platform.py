@@ -1,7 +1,8 @@
-"""The platform file, read with positions and resolved for one process.
+"""Reads the platform file and resolves its settings for one process.
 
-`defaults` and the entry under `processes` merge deep, lists and values replace; every finding is placed at the line
-that authored it. Contract: DAG-21, DAG-22.
+`defaults` and the entry under `processes` merge key by key, lists and single values replace; every problem is reported
+at the line that authored it.
+Contract: DAG-21, DAG-22.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dpone_core.authoring.validate import CONFLICT, UNKNOWN_FIELD, Finding, Path
 from dpone_core.contracts.platform import PlatformSettings
 from dpone_core.manifest.document import Document, read_document
 from dpone_core.manifest.merge import Layer, merge
-from dpone_core.manifest.processes import in_document_order, problem_at
+from dpone_core.manifest.processes import problem_at, sort_problems
 from dpone_core.model.problem import ManifestInvalidError
 from dpone_core.model.vocabulary import StepKind
 
@@ -32,7 +33,7 @@ _OF_A_PROCESS = frozenset({"image", "connections", "steps"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessPlatform:
-    """What the platform decides for one process."""
+    """The platform's settings for one process."""
 
     image: str
     connections: Mapping[str, SecretKeySection]
@@ -42,17 +43,17 @@ class ProcessPlatform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformFile:
-    """A valid dpone.platform.v1 document and the way back to its lines."""
+    """A valid dpone.platform.v1 document, with the positions of its lines."""
 
     section: PlatformSection
     document: Document
 
-    def overridden(self) -> tuple[str, ...]:
-        """Names under `processes`."""
+    def overridden_processes(self) -> tuple[str, ...]:
+        """Names of the processes that have an entry under `processes`."""
         return tuple(self.section.processes)
 
     def of(self, process: str) -> ProcessPlatform:
-        """Resolved for a process. Raises ManifestInvalidError where merged settings contradict each other."""
+        """The settings of one process. Raises ManifestInvalidError when the merged settings contradict each other."""
         origin: Path = ("processes", process)
         override = _mapping(_mapping(self.document.value.get("processes")).get(process))
         return ProcessPlatform(
@@ -61,12 +62,12 @@ class PlatformFile:
                 **self.section.connections,
                 **(self.section.processes[process].connections if process in self.section.processes else {}),
             },
-            steps=self._merged(
+            steps=self._merge_layers(
                 StepsSection,
                 Layer(origin=("steps",), value=_mapping(self.document.value.get("steps"))),
                 Layer(origin=(*origin, "steps"), value=_mapping(override.get("steps"))),
             ),
-            settings=self._merged(
+            settings=self._merge_layers(
                 PlatformSettings,
                 Layer(origin=("defaults",), value=_mapping(self.document.value.get("defaults"))),
                 Layer(
@@ -76,9 +77,9 @@ class PlatformFile:
         )
 
     def require_used(self, process: str, refs: Iterable[str], *, kinds: frozenset[StepKind]) -> None:
-        """Raises ManifestInvalidError for what `processes.<process>` states without any effect on it.
+        """Raises ManifestInvalidError for settings under `processes.<process>` that have no effect on it.
 
-        `kinds` are those of its steps.
+        `refs` are the connections the process uses, `kinds` the kinds of its steps.
         """
         entry = self.section.processes.get(process)
         if entry is None:
@@ -97,7 +98,7 @@ class PlatformFile:
         self._refuse(Finding(code=CONFLICT, message=text, path=path, fix="remove it") for path, text in unused)
 
     def require_known(self, names: Iterable[str]) -> None:
-        """Raises ManifestInvalidError for an entry of `processes` that is none of the project's processes."""
+        """Raises ManifestInvalidError for an entry under `processes` that does not name a process of the project."""
         known = tuple(names)
         unknown = [name for name in self.section.processes if name not in known]
         self._refuse(
@@ -110,30 +111,32 @@ class PlatformFile:
             for name in unknown
         )
 
-    def _merged(self, model: type[_Model], *layers: Layer) -> _Model:
+    def _merge_layers(self, model: type[_Model], *layers: Layer) -> _Model:
         merged = merge(*layers)
         result = findings_of(model, merged.value)
         if isinstance(result, model):
             return result
         assert isinstance(result, tuple)
         raise ManifestInvalidError(
-            in_document_order(problem_at(self.document, found, merged.authored_path(found.path)) for found in result)
+            sort_problems(problem_at(self.document, found, merged.authored_path(found.path)) for found in result)
         )
 
     def _refuse(self, findings: Iterable[Finding]) -> None:
-        problems = in_document_order(problem_at(self.document, found, found.path) for found in findings)
+        problems = sort_problems(problem_at(self.document, found, found.path) for found in findings)
         if problems:
             raise ManifestInvalidError(problems)
 
 
 def read_platform(content: bytes, name: str) -> PlatformFile:
-    """Raises ManifestInvalidError with positions for anything but a valid dpone.platform.v1 document."""
+    """Reads a platform file. Raises ManifestInvalidError with positions when it is not a valid dpone.platform.v1
+    document.
+    """
     document = read_document(content, file=name)
     section = findings_of(PlatformSection, document.value)
     nulls = tuple(null_findings(document.value))
     found = (*nulls, *section) if isinstance(section, tuple) else nulls
     if found or isinstance(section, tuple):
-        raise ManifestInvalidError(in_document_order(problem_at(document, one, one.path) for one in found))
+        raise ManifestInvalidError(sort_problems(problem_at(document, one, one.path) for one in found))
     return PlatformFile(section=section, document=document)
 
 

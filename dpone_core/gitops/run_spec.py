@@ -19,7 +19,7 @@ from dpone_core.contracts.run_spec import (
     RUN_SPEC_SCHEMA,
     RunSpec,
 )
-from dpone_core.contracts.wire import validated
+from dpone_core.contracts.wire import validate_value
 from dpone_core.declared.registry import EMBEDDED_SCHEMES
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.gitops.durability import require_durable
@@ -42,14 +42,14 @@ _REPEATABLE_WITHOUT_RECEIPT: Final = frozenset({StrategyMode.FULL_REFRESH})
 
 
 class RunSpecRefusedError(ETLConfigurationError):
-    """The process cannot become a run-spec as it stands; the message names what to change."""
+    """The process cannot become a run-spec; the message names what to change."""
 
     code = "DPONE_RUN_SPEC_REFUSED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRequest:
-    """One process of a packed manifest. `pack_path` and the manifest's path are relative to the bundle root."""
+    """One process of a packed manifest. `pack_path` and the pack's manifest path are relative to the bundle root."""
 
     config: LoadConfig
     plan: LoadPlan
@@ -61,9 +61,9 @@ class CompileRequest:
 
 
 def compile_run_spec(request: CompileRequest) -> RunSpec:
-    """Deterministic: equal inputs give equal bytes.
+    """Compiles one process; equal inputs give equal bytes.
 
-    Raises RunSpecRefusedError, VolumeRequiredError or DPONE_RUN_SPEC_INVALID.
+    Raises RunSpecRefusedError, VolumeRequiredError, or ContractInvalidError with code DPONE_RUN_SPEC_INVALID.
     """
     plan, platform = request.plan, request.platform
     if _is_mapped(request):
@@ -90,17 +90,19 @@ def compile_run_spec(request: CompileRequest) -> RunSpec:
             *(_hook_step(request, hook, _load_id(request)) for hook in after),
         ],
     }
-    return validated(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
+    return validate_value(RunSpec, document, what="run-spec", code=RUN_SPEC_INVALID)
 
 
 def used_refs(config: LoadConfig) -> frozenset[str]:
-    """Every connection that a step of the process uses."""
+    """Names of the connections that the steps of the process use."""
     refs = (config.source.connection_ref, config.sink.connection_ref, *(hook.connection_ref for hook in config.hooks))
     return frozenset(ref for ref in refs if ref is not None)
 
 
 def asset_of(config: LoadConfig) -> str | None:
-    """The target as an asset of Airflow: its connection by name, its table; the same for every run and no secret."""
+    """The target as an Airflow asset URI made of its connection's name and its table; the same in every run, without
+    secrets.
+    """
     if config.sink.connection_ref is None:
         return None
     parts = (part for part in (config.sink.table.schema, config.sink.table.name) if part)
@@ -114,7 +116,7 @@ def _verify_step(request: CompileRequest) -> dict[str, object]:
 
 
 def _hook_step(request: CompileRequest, hook: HookDefinition, behind: str) -> dict[str, object]:
-    """It stands behind the hooks it depends on that have tasks of their own, or else behind the step `behind`."""
+    """The step of one hook. It depends on the hooks it names that have a task, or else on the step `behind`."""
     argv = ["dpone", "hooks", "execute", request.pack.manifest, "--phase", hook.phase.value, "--hook-id", hook.id]
     argv += [*_selector(request), *_pack_arguments(request)]
     once = hook.retry_policy is HookRetryPolicy.NONE
@@ -154,7 +156,7 @@ def _load_id(request: CompileRequest) -> str:
 def _load_step(
     request: CompileRequest, before: tuple[HookDefinition, ...], after: tuple[HookDefinition, ...]
 ) -> dict[str, object]:
-    """The load takes the receipts of the hooks `before` it and leaves those `after` it to their own tasks."""
+    """The step of the load. It takes the receipts of the hooks `before` it; hooks `after` it run in their own tasks."""
     argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
     receipts = [hook_step_id(hook.id, hook.phase) for hook in before]
     if before or after:
@@ -186,7 +188,7 @@ def _is_mapped(request: CompileRequest) -> bool:
 
 
 def _fan_out_steps(request: CompileRequest, before: tuple[HookDefinition, ...]) -> list[dict[str, object]]:
-    """Neither mutates the target, so both may always be repeated."""
+    """The steps that plan and stage key ranges. Neither changes the target, so both may always be repeated."""
     partitioning = request.config.source.partitioning
     if partitioning is None or not partitioning.mapped:
         return []
@@ -215,14 +217,14 @@ def _fan_out_steps(request: CompileRequest, before: tuple[HookDefinition, ...]) 
 
 
 def _refuse_embedded_sink(request: CompileRequest) -> None:
-    """An engine inside one process is no place where several pods stage."""
+    """Several pods cannot stage into an engine that runs inside one process."""
     ref = request.config.sink.connection_ref
     if ref is None or ref in request.platform.connections:
         return
     scheme = request.config.connections.get(ref, "").partition("://")[0].lower()
     if scheme in EMBEDDED_SCHEMES:
         raise RunSpecRefusedError(
-            f"connection '{ref}' is an engine inside one process, and key ranges are staged by several pods",
+            f"connection '{ref}' opens an engine inside one process, and several pods would stage key ranges into it",
             fix="load into a server, or write source.options.partitioning.airflow: inline",
         )
 
@@ -255,7 +257,9 @@ def _selector(request: CompileRequest) -> list[str]:
 
 
 def _secrets(request: CompileRequest, refs: Iterable[str | None]) -> list[dict[str, str]]:
-    """Only the references this step uses, in name order; one that neither file nor manifest knows is refused."""
+    """Secrets of the connections this step uses, by name. A connection that has neither a secret nor a URI in the
+    manifest is refused.
+    """
     entries = []
     for ref in sorted({ref for ref in refs if ref is not None}):
         mapped = request.platform.connections.get(ref)

@@ -12,7 +12,7 @@ from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.partition import TransferPlan
 from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
 from dpone_core.model.vocabulary import Side, StrategyMode
-from dpone_core.planning.cursor_value import earlier, refuse_undated_lookback
+from dpone_core.planning.cursor_value import refuse_undated_lookback, subtract_lookback
 from dpone_core.planning.target_schema import TargetSchemaDecision, decide_target_schema
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SinkPorts, SourcePorts
@@ -109,7 +109,7 @@ def _choose_window(config: LoadConfig, schema: TableSchema, saved: str | None, n
     if not lookback or found is None:
         return CursorWindow(column=column, lower=saved)
     refuse_undated_lookback(column, found.type.kind)
-    lower = earlier(saved, found.type.kind, lookback) if saved is not None else None
+    lower = subtract_lookback(saved, found.type.kind, lookback) if saved is not None else None
     return CursorWindow(column=column, lower=lower)
 
 

@@ -63,7 +63,7 @@ class HookOutcomeUnknownError(ETLExecutionError):
 def describe_hook(hook: HookDefinition) -> dict[str, object]:
     """The details of every step row of a hook: its type, lineage and action hash (HOOK-23)."""
     lineage = {"inputs": list(hook.lineage.inputs), "outputs": list(hook.lineage.outputs)}
-    return {"type": hook.type, "lineage": lineage, **hook.identifying}
+    return {"type": hook.type, "lineage": lineage, **hook.action_identity}
 
 
 def hook_json(
@@ -73,7 +73,7 @@ def hook_json(
     values: Mapping[str, HookScalar] | None = None,
 ) -> dict[str, object]:
     """A hook as reports show it (HOOK-23). `result` holds its SQL or action hash and the provider's `values`."""
-    identifying = {name: item for name, item in hook.identifying.items() if name != "type"}
+    action_identity = {name: item for name, item in hook.action_identity.items() if name != "type"}
     return {
         "id": hook.id,
         "phase": hook.phase.value,
@@ -81,7 +81,7 @@ def hook_json(
         "type": hook.type,
         "status": status,
         "lineage": {"inputs": list(hook.lineage.inputs), "outputs": list(hook.lineage.outputs)},
-        "result": {**identifying, **(values or {})},
+        "result": {**action_identity, **(values or {})},
         "error_message": error_code,
     }
 
@@ -165,7 +165,7 @@ class HookLedger:
             return StepOutcome.RUNNING  # a damaged record proves no success
         if not isinstance(record, dict) or not {"sql_hash", "action_hash"} & record.keys():
             return StepOutcome.RUNNING
-        if any(record.get(name) != value for name, value in hook.identifying.items()):
+        if any(record.get(name) != value for name, value in hook.action_identity.items()):
             return None
         return StepOutcome.SUCCEEDED if record.get("status") == "succeeded" else StepOutcome.RUNNING
 
@@ -193,7 +193,7 @@ class HookLedger:
             "run_id": self.run_id,
             "phase": hook.phase.value,
             "id": hook.id,
-            **hook.identifying,
+            **hook.action_identity,
             "status": status,
             "reason": reason,
             "result": dict(values),
@@ -337,7 +337,7 @@ def _is_start_of(row: ControlRow, hook: HookDefinition) -> bool:
     if row["status"] == StepOutcome.SKIPPED:
         return False
     details = json.loads(str(row["details_json"] or "{}"))
-    return isinstance(details, dict) and all(details.get(name) == value for name, value in hook.identifying.items())
+    return isinstance(details, dict) and all(details.get(name) == value for name, value in hook.action_identity.items())
 
 
 def separate_hooks(hooks: tuple[HookDefinition, ...]) -> tuple[HookDefinition, ...]:

@@ -32,7 +32,7 @@ from dpone_core.loading.shared_steps import (
 )
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
-from dpone_core.model.special_values import uncounted
+from dpone_core.model.special_values import unknown_counts
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
 from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
@@ -165,7 +165,7 @@ class LegacyLoadGovernanceCoordinator:
             extracted_rows=payload.pump.counters.rows,
             attempts=self.context.identity.attempt,
             governance_finalization=FinalizationPhase.LEGACY_POST_FINALIZE,
-            converted_values=uncounted(payload.pump.special_values)
+            converted_values=unknown_counts(payload.pump.special_values)
             if loaded is None
             else payload.pump.converted_values,
         )

@@ -21,7 +21,7 @@ from dpone_core.loading.service import ExtractedPayloadLoadService, PayloadLoadS
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.outcome import LoadResult
-from dpone_core.model.special_values import uncounted
+from dpone_core.model.special_values import unknown_counts
 from dpone_core.model.vocabulary import SourceState, StateType
 from dpone_core.ports.hooks import HookOutcome
 from dpone_core.ports.state import CursorStateMovedError, SavedCursor
@@ -109,7 +109,7 @@ class ETLProcessor:
                 "target_absent": extraction.target.created,
                 "added_columns": list(extraction.target.added.names),
             }
-        context.commit_state.result = LoadResult(converted_values=uncounted(extraction.request.special_values))
+        context.commit_state.result = LoadResult(converted_values=unknown_counts(extraction.request.special_values))
         return extraction
 
     def _publish_success(self, execution: QualityGateExecution, loaded: LoadedPayload) -> None:

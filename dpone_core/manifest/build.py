@@ -1,4 +1,4 @@
-"""One authored process as the frozen LoadConfig the planner takes. Nothing is judged here."""
+"""Converts one valid authored process into the frozen LoadConfig that the planner takes. It checks nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUERY_PATH: Path = ("source", "options", "query")
 def load_config(
     process: AuthoredProcess, *, manifest: str, sql: Mapping[Path, SqlText], connections: Mapping[str, str]
 ) -> LoadConfig:
-    """`sql` holds the text of the query and of every SQL hook by the path of its section."""
+    """Builds the LoadConfig. `sql` holds the text of the query and of every SQL hook by the path of its section."""
     section = process.section
     refs = set(connection_refs(section))
     quality = process.merged.value.get("quality", {})

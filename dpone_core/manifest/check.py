@@ -1,6 +1,6 @@
-"""`check`: everything that can be said about a manifest without network, secrets or queries, as one value.
+"""`check`: reports everything that can be found in a manifest without network, secrets or queries.
 
-Not a second validator: it is `load_manifest`, which plan and run use too, with its problems reported instead of raised.
+Not a second validator: it calls `load_manifest`, as plan and run do, and reports the problems instead of raising them.
 Contract: MAN-09, MAN-22.
 """
 
@@ -19,7 +19,9 @@ ERROR_SCHEMA = "dpone.error.v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """`kind` and the fingerprints are None where the manifest is invalid; `processes` are names in authored order."""
+    """Result of checking one manifest. `kind` and the fingerprints are None when the manifest is invalid;
+    `processes` lists names in authored order.
+    """
 
     manifest: str
     errors: tuple[Problem, ...] = ()
@@ -32,9 +34,11 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
+        """Whether there is no error."""
         return not self.errors
 
     def as_json(self) -> dict[str, object]:
+        """The report in its published shape."""
         return {
             "manifest": self.manifest,
             "passed": self.passed,
@@ -57,20 +61,23 @@ class CheckReport:
 
 
 def check_manifest(path: Path | str, *, project_root: Path | None = None) -> CheckReport:
-    """Never raises for what the manifest says; reads the manifest and the SQL files it names, nothing else."""
+    """Checks one manifest; reads it and the SQL files it names, nothing else. Never raises, whatever the manifest
+    holds.
+    """
     try:
         manifest = load_manifest(path, project_root=project_root)
     except ManifestInvalidError as error:
-        return refused_report(path, error.problems)
+        return invalid_report(path, error.problems)
     return report_of(manifest)
 
 
-def refused_report(path: Path | str, problems: tuple[Problem, ...]) -> CheckReport:
+def invalid_report(path: Path | str, problems: tuple[Problem, ...]) -> CheckReport:
+    """The report of a manifest that could not be loaded."""
     return CheckReport(manifest=display_name(Path(path)), errors=problems)
 
 
 def report_of(manifest: Manifest) -> CheckReport:
-    """The report of a manifest that could be read; later stages may add their own errors."""
+    """The report of a loaded manifest; later stages may add errors to it."""
     return CheckReport(
         manifest=manifest.name,
         kind=manifest.kind.value,
@@ -85,7 +92,7 @@ def report_of(manifest: Manifest) -> CheckReport:
 
 
 def error_object(problem: Problem) -> dict[str, object]:
-    """`dpone.error.v1` with the position in the text; `related` are further places of the same finding."""
+    """One problem in the published shape dpone.error.v1; `related` lists further positions of the same problem."""
     place = problem.position
     return {
         "schema": ERROR_SCHEMA,

@@ -1,7 +1,8 @@
-"""Where a `connection_ref` points, from one environment mapping and two files. No message ever shows a URI.
+"""Finds the URI of a `connection_ref` in environment variables and files. No message ever shows a URI.
 
-First hit wins: `DPONE_CONN_<REF>`, `AIRFLOW_CONN_<REF>` (each a URI or JSON), a file named like the reference in
-`DPONE_CONN_DIR`, the project's `connections.yaml`, the manifest's `connections`. Contract: MAN-16, EVID-14.
+The first place that has it wins: the variable `DPONE_CONN_<REF>`, then `AIRFLOW_CONN_<REF>` (each a URI or JSON), a
+file named like the reference in `DPONE_CONN_DIR`, the project's `connections.yaml`, the manifest's `connections`.
+Contract: MAN-16, EVID-14.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _JSON_FIELDS: Final = frozenset(
 
 
 class ConnectionUnresolvedError(ETLConfigurationError):
-    """No resolver knows the reference; `ref` is safe to print."""
+    """A connection has no URI or an invalid one; `ref` is its name, which is safe to print."""
 
     code = "DPONE_CONNECTION_UNRESOLVED"
 
@@ -40,19 +41,19 @@ class ConnectionUnresolvedError(ETLConfigurationError):
 
 
 def resolve_connection(
-    ref: str, *, environment: Mapping[str, str], project_root: Path | None, manifest_connections: Mapping[str, str]
+    ref: str, *, env: Mapping[str, str], project_root: Path | None, manifest_connections: Mapping[str, str]
 ) -> Connection:
-    """Raises ConnectionUnresolvedError (exit 2) naming the reference and how to set it."""
+    """Finds the URI of `ref`. Raises ConnectionUnresolvedError (exit status 2) saying how to set it."""
     for prefix in ("DPONE_CONN_", "AIRFLOW_CONN_"):
         name = prefix + ref.upper()
-        if environment.get(name, "").strip():
-            return Connection(ref=ref, uri=_uri_of(ref, environment[name].strip(), name), origin=name)
-    mounted = _mounted(ref, environment)
+        if env.get(name, "").strip():
+            return Connection(ref=ref, uri=_uri_of(ref, env[name].strip(), name), origin=name)
+    mounted = _read_mounted_secret(ref, env)
     if mounted is not None:
         return Connection(ref=ref, uri=_uri_of(ref, mounted, "DPONE_CONN_DIR"), origin="DPONE_CONN_DIR")
     authored = _project_uri(ref, project_root) if project_root is not None else None
     if authored is not None:
-        return Connection(ref=ref, uri=_substituted(ref, authored, environment), origin=PROJECT_FILE)
+        return Connection(ref=ref, uri=_substitute_references(ref, authored, env), origin=PROJECT_FILE)
     if ref in manifest_connections:
         return Connection(ref=ref, uri=manifest_connections[ref], origin=MANIFEST_ORIGIN)
     raise ConnectionUnresolvedError(ref, f"connection '{ref}' is not set")
@@ -66,7 +67,7 @@ def _uri_of(ref: str, text: str, origin: str) -> str:
     if text.startswith("{"):
         return _uri_of_json(ref, text, origin)
     if "://" not in text:
-        raise _invalid(ref, f"{origin} holds neither a URI nor a JSON object")
+        raise _invalid(ref, f"expected a URI or a JSON object in {origin}")
     return text
 
 
@@ -74,25 +75,29 @@ def _uri_of_json(ref: str, text: str, origin: str) -> str:
     try:
         parts = json.loads(text)
     except ValueError:
-        raise _invalid(ref, f"{origin} holds broken JSON") from None
+        raise _invalid(ref, f"{origin} starts with '{{' and is not valid JSON") from None
     if not isinstance(parts, dict) or not _JSON_FIELDS.issuperset(parts):
-        raise _invalid(ref, f"{origin} holds unknown fields; known are {', '.join(sorted(_JSON_FIELDS))}")
+        raise _invalid(ref, f"the JSON in {origin} may have only the fields {', '.join(sorted(_JSON_FIELDS))}")
     given = {name for name, value in parts.items() if value not in (None, "", {}) and name != "description"}
     if any(isinstance(parts[name], (dict, list, bool)) for name in given) or "extra" in given:
-        raise _invalid(ref, f"{origin} holds 'extra' or nested fields", fix="give a URI with parameters instead")
+        raise _invalid(
+            ref,
+            f"the JSON in {origin} must not have 'extra' or nested fields",
+            fix="give a URI with parameters instead",
+        )
     uri = parts.get("uri")
     if isinstance(uri, str) and "://" in uri and given == {"uri"}:
         return uri
     kind, host = parts.get("conn_type"), _text(parts, "host")
     if "uri" in given or not isinstance(kind, str) or not kind:
-        raise _invalid(ref, f"{origin} must state either 'uri' alone or 'conn_type'")
+        raise _invalid(ref, f"the JSON in {origin} must have either 'uri' alone or 'conn_type'")
     if any(mark in host for mark in "/@?#"):
-        raise _invalid(ref, f"{origin} holds a host that is more than a name")
-    return f"{kind}://{_user_information(parts)}{host}{_port(parts)}/{_quoted(parts, 'schema')}"
+        raise _invalid(ref, f"'host' in {origin} must be a host name without '/', '@', '?' or '#'")
+    return f"{kind}://{_user_information(parts)}{host}{_port(parts)}/{_quote_part(parts, 'schema')}"
 
 
 def _user_information(parts: Mapping[str, object]) -> str:
-    login, password = _quoted(parts, "login"), _quoted(parts, "password")
+    login, password = _quote_part(parts, "login"), _quote_part(parts, "password")
     if password:
         return f"{login}:{password}@"
     return f"{login}@" if login else ""
@@ -103,7 +108,7 @@ def _port(parts: Mapping[str, object]) -> str:
     return f":{port}" if port else ""
 
 
-def _quoted(parts: Mapping[str, object], name: str) -> str:
+def _quote_part(parts: Mapping[str, object], name: str) -> str:
     return quote(_text(parts, name), safe="")
 
 
@@ -112,8 +117,8 @@ def _text(parts: Mapping[str, object], name: str) -> str:
     return "" if value is None else str(value)
 
 
-def _mounted(ref: str, environment: Mapping[str, str]) -> str | None:
-    directory = environment.get("DPONE_CONN_DIR", "")
+def _read_mounted_secret(ref: str, env: Mapping[str, str]) -> str | None:
+    directory = env.get("DPONE_CONN_DIR", "")
     if not directory:
         return None
     for name in (ref, ref.upper(), f"DPONE_CONN_{ref.upper()}"):
@@ -132,7 +137,9 @@ def _mounted(ref: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _project_uri(ref: str, project_root: Path) -> str | None:
-    """The authored URI, references not replaced. The file is read by the manifest's own strict YAML rules."""
+    """The URI in connections.yaml with its `${ENV}` references; None when the file has no entry. Same strict YAML as
+    manifests.
+    """
     try:
         content = (project_root / PROJECT_FILE).read_bytes()
     except FileNotFoundError:
@@ -147,18 +154,18 @@ def _project_uri(ref: str, project_root: Path) -> str | None:
     uri = entry.get("uri") if isinstance(entry, Mapping) and set(entry) == {"uri"} else None
     if not isinstance(uri, str):
         raise _invalid(ref, f"its entry in {PROJECT_FILE} must hold exactly 'uri'", fix="write {uri: ...}")
-    if _states_a_secret(uri):
+    if _contains_secret(uri):
         raise ConnectionUnresolvedError(
             ref,
-            f"connection '{ref}': {PROJECT_FILE} states a credential literally",
+            f"connection '{ref}': {PROJECT_FILE} holds a literal credential",
             code="DPONE_CONNECTION_LITERAL_REFUSED",
             fix="write a ${ENV} reference in its place",
         )
     return uri
 
 
-def _states_a_secret(uri: str) -> bool:
-    """Whether user information or a secret-looking parameter is anything but one `${ENV}` reference."""
+def _contains_secret(uri: str) -> bool:
+    """Whether the user information or a parameter with a secret's name is anything but one `${ENV}` reference."""
     _, separator, rest = uri.partition("://")
     authority = rest.split("/", 1)[0] if separator else uri
     information, at, _ = authority.rpartition("@")
@@ -168,16 +175,18 @@ def _states_a_secret(uri: str) -> bool:
     return ("@" in rest.partition("/")[2] and not at and ":" in rest) or _SECRET_PARAMETER.search(uri) is not None
 
 
-def _substituted(ref: str, uri: str, environment: Mapping[str, str]) -> str:
-    """A reference that is the whole value is taken as it is; inside a URI its value is percent-encoded."""
+def _substitute_references(ref: str, uri: str, env: Mapping[str, str]) -> str:
+    """Replaces `${ENV}` references. A reference that is the whole URI is used as it is; inside a URI its value is
+    percent-encoded.
+    """
     whole = _REFERENCE.fullmatch(uri) is not None
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        if not environment.get(name, ""):
+        if not env.get(name, ""):
             raise ConnectionUnresolvedError(
                 ref, f"connection '{ref}' needs the environment variable {name}", fix=f"set {name}"
             )
-        return environment[name] if whole else quote(environment[name], safe="")
+        return env[name] if whole else quote(env[name], safe="")
 
     return _uri_of(ref, _REFERENCE.sub(value, uri), PROJECT_FILE)

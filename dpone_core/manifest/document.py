@@ -1,7 +1,8 @@
-"""A YAML file as plain values with positions. One reading for every verb; anything ambiguous is refused, not guessed.
+"""Reads a YAML file as plain values with their positions. Every command reads it the same way; ambiguous text is
+refused.
 
-YAML 1.2 core schema, one document, a mapping at the root, text keys, no tags. Anchors and aliases are allowed with
-bounded expansion; merge keys (`<<`) are not part of YAML 1.2 and are refused: `defaults` is the way to share.
+YAML 1.2 core schema, one document, a mapping at the root, text keys, no tags. Anchors and aliases are allowed up to a
+limit. Merge keys (`<<`) are not part of YAML 1.2 and are refused; `defaults` shares fields instead.
 Contract: YAML-01, YAML-03, YAML-04, YAML-07, YAML-08.
 """
 
@@ -30,7 +31,9 @@ _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """`keys` places each field at its name, `values` at what stands there; both are keyed by the path from the root."""
+    """A document and its positions. `keys` gives the position of each field name, `values` that of its value, both
+    by path from the root.
+    """
 
     file: str
     value: dict[str, object]
@@ -38,7 +41,9 @@ class Document:
     values: Mapping[Path, Position]
 
     def position_of(self, path: Path, *, of_value: bool = False) -> Position:
-        """Where `path` stands; for a path that was not authored, its nearest authored ancestor."""
+        """Position of the field or value at `path`; for a path that was not authored, that of its nearest authored
+        parent.
+        """
         first, second = (self.values, self.keys) if of_value else (self.keys, self.values)
         for length in range(len(path), 0, -1):
             place = first.get(path[:length]) or second.get(path[:length])
@@ -48,14 +53,17 @@ class Document:
 
 
 def read_document(content: bytes, *, file: str) -> Document:
-    """Raises ManifestInvalidError with one problem (code DPONE_YAML_*) at file:line:column. `file` is for display."""
-    text = _decoded(content, file)
+    """Reads one YAML document. `file` is the name shown in messages.
+
+    Raises ManifestInvalidError with one problem, code DPONE_YAML_*, at its line and column.
+    """
+    text = _decode(content, file)
     try:
         root = _Composer(file, yaml.parse(text, Loader=_PARSER)).document()
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, file) from error
     if root is None:
-        raise _refused("DPONE_YAML_EMPTY", "the file holds no document", _at(file), "start with 'kind: dpone.flow.v1'")
+        raise _refused("DPONE_YAML_EMPTY", "the file is empty", _position_at(file), "start with 'kind: dpone.flow.v1'")
     if isinstance(root, _ScalarNode) and isinstance(root.value, RefusedScalar):
         raise _refused(root.value.code, f"{root.value.what} is not accepted", root.position, root.value.fix)
     if not isinstance(root, _MappingNode):
@@ -65,7 +73,7 @@ def read_document(content: bytes, *, file: str) -> Document:
     return Document(file=file, value=value, keys=expansion.keys, values=expansion.values)
 
 
-def _at(file: str, line: int = 1, column: int = 1) -> Position:
+def _position_at(file: str, line: int = 1, column: int = 1) -> Position:
     return Position(file=file, line=line, column=column)
 
 
@@ -76,33 +84,37 @@ def _refused(
     return ManifestInvalidError((problem,))
 
 
-def _decoded(content: bytes, file: str) -> str:
+def _decode(content: bytes, file: str) -> str:
     if len(content) > MAX_DOCUMENT_BYTES:
-        raise _refused("DPONE_YAML_TOO_LARGE", "the file is larger than 1 MiB", _at(file), "split the manifest")
+        raise _refused(
+            "DPONE_YAML_TOO_LARGE", "the file is larger than 1 MiB", _position_at(file), "split the manifest"
+        )
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in content[:2]:
-        raise _refused("DPONE_YAML_ENCODING", "the file is UTF-16 or UTF-32", _at(file), "save it as UTF-8")
+        raise _refused("DPONE_YAML_ENCODING", "the file is UTF-16 or UTF-32", _position_at(file), "save it as UTF-8")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig")
-        place = _place(file, before, len(before))
-        raise _refused("DPONE_YAML_ENCODING", "a byte is not UTF-8", place, "save the file as UTF-8") from error
+        place = _position_of_index(file, before, len(before))
+        raise _refused(
+            "DPONE_YAML_ENCODING", "the file must be UTF-8, and a byte here is not", place, "save the file as UTF-8"
+        ) from error
     forbidden = _FORBIDDEN.search(text)
     if forbidden is not None:
-        place = _place(file, text, forbidden.start())
+        place = _position_of_index(file, text, forbidden.start())
         name = f"U+{ord(forbidden.group()):04X}"
         raise _refused("DPONE_YAML_CHARACTER", f"the character {name} is not allowed", place, "remove the character")
     return text
 
 
-def _place(file: str, text: str, index: int) -> Position:
+def _position_of_index(file: str, text: str, index: int) -> Position:
     before = text[:index]
-    return _at(file, before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1)
+    return _position_at(file, before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> ManifestInvalidError:
     mark = error.problem_mark or error.context_mark
-    position = _at(file, mark.line + 1, mark.column + 1) if mark is not None else _at(file)
+    position = _position_at(file, mark.line + 1, mark.column + 1) if mark is not None else _position_at(file)
     lines = text.split("\n")
     line = lines[position.line - 1] if position.line <= len(lines) else ""
     problem = error.problem or "not valid YAML"
@@ -111,16 +123,16 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> Manifest
     if "nesting" in problem:
         return _refused("DPONE_YAML_TOO_DEEP", "the document is nested too deeply", position, "flatten it")
     if "Unicode character escape" in problem:
-        return _refused(
-            "DPONE_YAML_CHARACTER", "an escape names a lone surrogate or no character", position, "write the character"
-        )
+        return _refused("DPONE_YAML_CHARACTER", "the escape does not name a character", position, "write the character")
     if "undefined alias" in problem:
         return _undefined_alias(position)
     return _refused("DPONE_YAML_SYNTAX", f"not valid YAML: {problem}", position, "check quotes, colons, indentation")
 
 
 def _undefined_alias(position: Position) -> ManifestInvalidError:
-    return _refused("DPONE_YAML_ALIAS", "an alias names no complete earlier anchor", position, "define it above")
+    return _refused(
+        "DPONE_YAML_ALIAS", "the alias names an anchor that is not defined before it", position, "define it above"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +156,7 @@ class _MappingNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """A node where it is used; `aliased` marks a use through `*name`."""
+    """A node at the place where it is used; `aliased` is True for a use through `*name`."""
 
     node: _Node
     position: Position
@@ -155,7 +167,7 @@ _Node = _ScalarNode | _ListNode | _MappingNode
 
 
 class _Composer:
-    """Events to nodes; owns anchors and the nesting bound."""
+    """Builds nodes from YAML events; keeps the anchors and limits the nesting."""
 
     def __init__(self, file: str, events: Iterator[yaml.Event]) -> None:
         self._file = file
@@ -178,13 +190,20 @@ class _Composer:
     def _check_start(self, event: yaml.DocumentStartEvent, *, second: bool) -> None:
         position = self._position(event)
         if second:
-            raise _refused("DPONE_YAML_DOCUMENTS", "a second document starts here", position, "use one file for each")
+            raise _refused(
+                "DPONE_YAML_DOCUMENTS",
+                "a file must hold one document, and a second one starts here",
+                position,
+                "use one file for each",
+            )
         if event.version is not None and tuple(event.version) != (1, 2):
             raise _refused("DPONE_YAML_VERSION", "only YAML 1.2 is read", position, "remove the %YAML directive")
 
     def _position(self, event: yaml.Event) -> Position:
         mark = event.start_mark
-        return _at(self._file, mark.line + 1, mark.column + 1) if mark is not None else _at(self._file)
+        return (
+            _position_at(self._file, mark.line + 1, mark.column + 1) if mark is not None else _position_at(self._file)
+        )
 
     def _entry(self, event: yaml.Event, *, depth: int) -> _Entry:
         position = self._position(event)
@@ -223,7 +242,7 @@ class _Composer:
 
 @dataclass(slots=True, kw_only=True)
 class _Expansion:
-    """Nodes to values; counts what aliases multiply."""
+    """Converts nodes into values and records their positions; limits the number of nodes that aliases repeat."""
 
     file: str
     keys: dict[Path, Position] = field(default_factory=dict)
@@ -261,7 +280,10 @@ class _Expansion:
         self._check_characters(node.value, entry.position, path)
         if node.value == "<<":
             raise _refused(
-                "DPONE_YAML_MERGE_KEY", "merge keys are not YAML 1.2", entry.position, "use 'defaults' to share fields"
+                "DPONE_YAML_MERGE_KEY",
+                "merge keys (<<) are not part of YAML 1.2",
+                entry.position,
+                "use 'defaults' to share fields",
             )
         return node.value
 
@@ -270,7 +292,12 @@ class _Expansion:
         if aliased:
             self._aliased_nodes += 1
             if self._aliased_nodes > MAX_ALIASED_NODES or len(path) > MAX_DEPTH:
-                raise _refused("DPONE_YAML_ALIAS_BOMB", "aliases expand too far", entry.position, "write it out")
+                raise _refused(
+                    "DPONE_YAML_ALIAS_BOMB",
+                    f"aliases repeat more than {MAX_ALIASED_NODES} values or nest too deeply",
+                    entry.position,
+                    "write it out",
+                )
         self.values[path] = entry.position
         node = entry.node
         if isinstance(node, _MappingNode):
@@ -288,7 +315,11 @@ class _Expansion:
         if found is not None:
             name = f"U+{ord(found.group()):04X}"
             raise _refused(
-                "DPONE_YAML_CHARACTER", f"the text holds {name}", position, "remove the character", path=path
+                "DPONE_YAML_CHARACTER",
+                f"the character {name} is not allowed in text",
+                position,
+                "remove the character",
+                path=path,
             )
 
     def _refused_scalar(self, refused: RefusedScalar, position: Position, path: Path) -> ManifestInvalidError:

@@ -1,4 +1,4 @@
-"""Layers of authored mappings merged into one, remembering where each value was authored.
+"""Merges layers of authored mappings into one and records where each value was authored.
 
 Later layers win; mappings merge deep, lists and scalars replace (MAN-07, MAN-17).
 """
@@ -13,7 +13,7 @@ from dpone_core.authoring.validate import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """`value` as authored under `origin` in the document."""
+    """One mapping and the path in the document at which it was authored."""
 
     origin: Path
     value: Mapping[str, object]
@@ -21,13 +21,15 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """`value` shares no mapping with its layers."""
+    """The merged mapping, and for each of its paths the authored path. `value` shares no mapping with its layers."""
 
     value: dict[str, object] = field(default_factory=dict)
     origins: dict[Path, Path] = field(default_factory=dict)
 
     def authored_path(self, path: Path) -> Path:
-        """Where `path` of the merged value was authored; what no layer authored hangs below its nearest ancestor."""
+        """Path in the document at which `path` of the merged value was authored; below the nearest authored parent
+        otherwise.
+        """
         for length in range(len(path), 0, -1):
             origin = self.origins.get(path[:length])
             if origin is not None:
@@ -36,7 +38,7 @@ class Merged:
 
 
 def merge(*layers: Layer) -> Merged:
-    """Later layers win."""
+    """Merges mappings key by key; lists and single values of a later layer replace those of an earlier one."""
     merged = Merged()
     if layers:
         merged.origins[()] = layers[-1].origin

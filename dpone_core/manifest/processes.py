@@ -1,6 +1,8 @@
-"""A document as its processes: kinds told apart, fragments checked where they stand, layers merged and validated.
+"""Turns a document into its processes: recognises the kind, checks shared fragments, merges layers and validates each
+process.
 
-Pure: no SQL file is read here. Every finding is placed at the line that authored it, whichever layer that is.
+Pure: no SQL file is read here. Every problem is reported at the line that authored the value, in whichever layer that
+is.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from dpone_core.manifest.document import Document
 from dpone_core.manifest.merge import Layer, Merged, merge
 from dpone_core.model.problem import ManifestInvalidError, Problem
 
-_JUDGED_ELSEWHERE = frozenset({"quality", "becomes"})
-"""Keys below which a null may be a value: the model says."""
+_KEYS_WITH_NULLS = frozenset({"quality", "becomes"})
+"""Keys below which a null may be valid; their models decide."""
 _PLACED_AT_NAME = frozenset({UNKNOWN_FIELD, CONFLICT})
 _FRAGMENT_QUALITY_CODES = frozenset({UNKNOWN_FIELD, WRONG_TYPE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoredProcess:
-    """One valid process: its model, its merged authored mapping, and the way back to positions."""
+    """One valid process: its model, its merged mapping, and the document that gives positions."""
 
     section: ProcessSection
     merged: Merged
@@ -46,16 +48,17 @@ class AuthoredProcess:
 
     @property
     def name(self) -> str:
+        """Name of the process."""
         return self.section.name
 
     def problem(self, finding: Finding) -> Problem:
-        """Places a finding about the merged process at the line that authored it."""
+        """The finding as a problem at the line that authored the value."""
         return problem_at(self.document, finding, self.merged.authored_path(finding.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoredManifest:
-    """`connections` holds credential-free embedded URIs by name."""
+    """A valid manifest. `connections` holds URIs of embedded engines without credentials, by name."""
 
     kind: ManifestKind
     processes: tuple[AuthoredProcess, ...]
@@ -63,13 +66,15 @@ class AuthoredManifest:
 
 
 def problem_at(document: Document, finding: Finding, path: Path) -> Problem:
-    """An unknown or conflicting field is placed at its name, any other finding at the value."""
+    """The finding as a problem; an unknown or conflicting field is placed at its name, anything else at its value."""
     position = document.position_of(path, of_value=finding.code not in _PLACED_AT_NAME)
     return Problem(code=finding.code, message=finding.message, path=path_text(path), position=position, fix=finding.fix)
 
 
-def in_document_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """One problem per code and place: a bad line in `defaults` is reported once, however many tables inherit it."""
+def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Sorts problems by position and keeps one per code and place: a wrong line in `defaults` is reported once,
+    however many tables inherit it.
+    """
 
     def place(problem: Problem) -> tuple[int, int]:
         return (problem.position.line, problem.position.column) if problem.position else (0, 0)
@@ -80,24 +85,24 @@ def in_document_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(first.values(), key=place))
 
 
-def authored_manifest(document: Document) -> AuthoredManifest:
-    """Raises ManifestInvalidError with every problem of schema, models and rules."""
+def validate_document(document: Document) -> AuthoredManifest:
+    """Validates a document. Raises ManifestInvalidError with every problem of schema, models and rules."""
     root = {key: item for key, item in document.value.items() if not key.startswith("x-")}
     kind = _kind(document, root)
     shell = _shell(kind, root)
     findings = shell if isinstance(shell, tuple) else _fragment_findings(root)
-    nulls = null_findings(root, skip=_JUDGED_ELSEWHERE)
+    nulls = null_findings(root, skip=_KEYS_WITH_NULLS)
     problems = [problem_at(document, found, found.path) for found in (*nulls, *findings)]
     if isinstance(shell, tuple):
-        raise ManifestInvalidError(in_document_order(problems))
+        raise ManifestInvalidError(sort_problems(problems))
     merged = tuple(_merged_processes(shell, root))
-    processes, more = _validated(document, shell is None, merged)
+    processes, more = _validate_processes(document, shell is None, merged)
     problems += more
     connections = _connection_uris(root)
     if not problems:
         problems += _document_findings(document, processes, connections)
     if problems:
-        raise ManifestInvalidError(in_document_order(problems))
+        raise ManifestInvalidError(sort_problems(problems))
     return AuthoredManifest(kind=kind, processes=processes, connections=connections)
 
 
@@ -120,7 +125,7 @@ def _kind(document: Document, root: Mapping[str, object]) -> ManifestKind:
 def _shell(
     kind: ManifestKind, root: Mapping[str, object]
 ) -> BatchDocument | FlowProcesses | tuple[Finding, ...] | None:
-    """What stands around the processes, or its findings; None where the root itself is the process."""
+    """The part of the document around the processes, or its findings; None when the root itself is the process."""
     if kind is ManifestKind.BATCH:
         return findings_of(BatchDocument, root)
     return findings_of(FlowProcesses, root) if "processes" in root else None
@@ -140,7 +145,7 @@ def _fragments(root: Mapping[str, object]) -> Iterator[tuple[Path, object, type[
 
 
 def _fragment_findings(root: Mapping[str, object]) -> tuple[Finding, ...]:
-    """Field by field: what a fragment lacks, and how its fields go together, is judged after merging."""
+    """Findings in single fields of fragments. Missing fields and rules between fields are checked after merging."""
     findings: list[Finding] = []
     for origin, value, model in _fragments(root):
         result = findings_of(model, value)
@@ -152,24 +157,24 @@ def _fragment_findings(root: Mapping[str, object]) -> tuple[Finding, ...]:
                     Finding(code=found.code, message=found.message, path=(*origin, *found.path), fix=found.fix)
                 )
         if model is ProcessSection and isinstance(value, Mapping):
-            findings += _named_by_table(origin, value)
+            findings += _table_name_findings(origin, value)
     return tuple(findings)
 
 
-def _named_by_table(origin: Path, value: Mapping[str, object]) -> Iterator[Finding]:
-    """What each entry of `tables` decides cannot stand in a fragment."""
+def _table_name_findings(origin: Path, value: Mapping[str, object]) -> Iterator[Finding]:
+    """Findings for fields that only an entry of `tables` may decide."""
     source = value.get("source")
     if isinstance(source, Mapping) and "table" in source:
         yield Finding(
             code=CONFLICT,
-            message="the source table is the entry of 'tables'",
+            message="the source table of a batch process comes from its entry in 'tables'",
             path=(*origin, "source", "table"),
             fix="remove it",
         )
     if "name" in value:
         yield Finding(
             code=CONFLICT,
-            message="a process of a batch is named by its table",
+            message="a batch process takes its name from its entry in 'tables'",
             path=(*origin, "name"),
             fix="write 'name' beside 'table'",
         )
@@ -189,7 +194,7 @@ def _merged_processes(shell: BatchDocument | FlowProcesses | None, root: Mapping
 
 
 def _batch_processes(batch: BatchDocument, order: tuple[str, ...], shared: Layer) -> Iterator[Merged]:
-    """`order` is that of the document; validation goes through canonical JSON, which sorts keys."""
+    """Merged processes in the `order` of the document; validation passes through canonical JSON, which sorts keys."""
     for schema in order:
         item = batch.schemas[schema]
         below: Path = ("schemas", schema)
@@ -211,7 +216,7 @@ def _table_layer(origin: Path, schema: str, item: TableItem) -> Layer:
     return Layer(origin=origin, value={"name": name, "source": {"table": {"schema": schema, "name": item.table}}})
 
 
-def _validated(
+def _validate_processes(
     document: Document, at_root: bool, merged: tuple[Merged, ...]
 ) -> tuple[tuple[AuthoredProcess, ...], list[Problem]]:
     model = FlowProcess if at_root else ProcessSection

@@ -1,6 +1,6 @@
-"""Files a manifest depends on: read once, bounded, inside the project, hashed as read.
+"""Reads the files a manifest names: once, up to a size limit, only inside the project, with their hash.
 
-`..` is fine while the real path (symbolic links followed) stays below the project root; absolute names are refused.
+`..` is allowed while the real path, after symbolic links, stays below the project root; absolute names are refused.
 Contract: HOOK-09, HOOK-27.
 """
 
@@ -20,10 +20,7 @@ _ROOT_MARKS: Final = (".git", "dpone.yaml", "pyproject.toml")
 
 
 class DependencyKind(StrEnum):
-    """Why a file is part of what a manifest means.
-
-    Values are published in packs and check reports.
-    """
+    """Why a manifest needs a file. Values are published in packs and check reports."""
 
     MANIFEST = "manifest"
     QUERY_SQL_FILE = "query_sql_file"
@@ -32,7 +29,7 @@ class DependencyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """`path` is relative to the project root, with `/`; `sha256` is over the bytes that were read."""
+    """A file that was read: its path relative to the project root, with `/`, and the sha256 of its bytes."""
 
     kind: DependencyKind
     path: str
@@ -40,13 +37,15 @@ class Dependency:
 
 
 class ProjectFileError(ETLConfigurationError):
-    """A file that a manifest names cannot be used; the message shows no absolute path."""
+    """A file that a manifest names cannot be used. The message shows no absolute path."""
 
     code = "DPONE_PROJECT_FILE_INVALID"
 
 
 def project_root_of(directory: Path) -> Path:
-    """The nearest ancestor with .git, dpone.yaml or pyproject.toml, else the directory itself."""
+    """The nearest directory at or above `directory` with .git, dpone.yaml or pyproject.toml; else `directory`
+    itself.
+    """
     directory = directory.resolve()
     for candidate in (directory, *directory.parents):
         if any((candidate / mark).exists() for mark in _ROOT_MARKS):
@@ -57,15 +56,17 @@ def project_root_of(directory: Path) -> Path:
 def read_project_file(
     root: Path, directory: Path, name: str, kind: DependencyKind, *, limit_bytes: int = MAX_FILE_BYTES
 ) -> tuple[bytes, Dependency]:
-    """Reads `name` relative to `directory`. Raises ProjectFileError: outside the root, absent, no file, too large."""
+    """Reads `name` relative to `directory`. Raises ProjectFileError when it lies outside `root`, does not exist, is
+    no regular file or has more than `limit_bytes` bytes.
+    """
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name or "\x00" in name:
         raise ProjectFileError(
-            "the file name is not a relative path with '/'", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
+            "expected a relative path with '/'", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
         )
     try:
         real_root, real = root.resolve(), (directory / name).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError up to Python 3.12
-        raise ProjectFileError("the file name leads nowhere", fix=_RELATIVE) from error
+        raise ProjectFileError("the file name cannot be resolved to a path", fix=_RELATIVE) from error
     if not real.is_relative_to(real_root):
         raise ProjectFileError(
             "the file is outside the project root", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE

@@ -1,7 +1,7 @@
-"""A manifest file as frozen LoadConfigs: the one reading that check, plan and run share, so they cannot disagree.
+"""Loads a manifest file as frozen LoadConfigs. Check, plan and run all use it, so they cannot disagree.
 
-Document -> models and rules -> SQL files -> tokens -> availability -> SQL guard -> hook graph -> LoadConfigs.
-Neither network nor secrets are touched; sqlglot is imported only when SQL stands in the manifest.
+Order: document, models and rules, SQL files, tokens, availability, SQL guard, hook graph, LoadConfigs. It uses neither
+network nor secrets; sqlglot is imported only when the manifest holds SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.manifest.availability import availability_findings
 from dpone_core.manifest.build import QUERY_PATH, load_config
 from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
-from dpone_core.manifest.processes import AuthoredManifest, AuthoredProcess, authored_manifest, in_document_order
+from dpone_core.manifest.processes import AuthoredManifest, AuthoredProcess, sort_problems, validate_document
 from dpone_core.manifest.project_files import (
     Dependency,
     DependencyKind,
@@ -32,16 +32,18 @@ from dpone_core.model.sql import SqlText
 
 
 class SelectorUnknownError(ETLConfigurationError):
-    """`--selector` names no process of the manifest."""
+    """`--selector` does not name a process of the manifest."""
 
     code = "DPONE_SELECTOR_UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """`name` is what reports show; `processes` stand in authored order; `dependencies` begins with the manifest.
+    """A loaded manifest. `name` is shown in reports; `processes` are in authored order; `dependencies` begins with the
+    manifest.
 
-    `source_fingerprint` changes with any byte of the manifest, `semantic_fingerprint` with its meaning (SQL included).
+    `source_fingerprint` changes with any byte of the manifest, `semantic_fingerprint` only with its meaning, SQL
+    included.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Manifest:
     authored: tuple[AuthoredProcess, ...] = field(default=(), repr=False, compare=False)
 
     def problem_of(self, process: str, finding: Finding) -> Problem:
-        """A finding of a later stage about one process, with its place in the text."""
+        """A finding of a later stage about one process, as a problem with its position."""
         return next(item.problem(finding) for item in self.authored if item.name == process)
 
     def select(self, selector: str | None = None) -> tuple[LoadConfig, ...]:
@@ -68,27 +70,28 @@ class Manifest:
         names = [process.process for process in self.processes]
         guess = closest(selector, names)
         raise SelectorUnknownError(
-            f"the manifest has no such process; it has {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+            f"no process has this name; the manifest has {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
             fix=f"did you mean '{guess}'?" if guess else "name one of its processes",
         )
 
 
 def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None) -> Manifest:
-    """Raises ManifestInvalidError with every problem and its position; nothing is created and nothing is connected.
+    """Loads a manifest. Raises ManifestInvalidError with every problem and its position. Creates nothing, connects to
+    nothing.
 
-    `project_root` bounds every file that is read; the nearest ancestor with .git, dpone.yaml or pyproject.toml unless
-    given.
+    No file outside `project_root` is read; by default that is the nearest parent with .git, dpone.yaml or
+    pyproject.toml.
     """
     path = FilePath(path)
     name = display_name(path)
     root = project_root if project_root is not None else project_root_of(path.parent)
     content, manifest_file = _manifest_file(path, root, name)
-    authored = authored_manifest(read_document(content, file=name))
+    authored = validate_document(read_document(content, file=name))
     files = _SqlFiles(root=root, directory=path.resolve().parent)
     texts = [files.texts_of(process) for process in authored.processes]
     problems = files.problems + _findings(authored, texts)
     if problems:
-        raise ManifestInvalidError(in_document_order(problems))
+        raise ManifestInvalidError(sort_problems(problems))
     configs = tuple(
         load_config(process, manifest=name, sql=sql, connections=authored.connections)
         for process, sql in zip(authored.processes, texts, strict=True)
@@ -107,7 +110,7 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
 
 
 def display_name(path: FilePath) -> str:
-    """As given when relative, else the last part: never an absolute path."""
+    """Name for messages: the path as given when it is relative, otherwise its last part."""
     return path.name if path.is_absolute() else path.as_posix()
 
 
@@ -126,7 +129,7 @@ def _manifest_file(path: FilePath, root: FilePath, name: str) -> tuple[bytes, De
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SqlFiles:
-    """Reads each SQL file once, however many processes name it, so that all see the same bytes."""
+    """Reads each SQL file once, so that all processes that name it see the same bytes."""
 
     root: FilePath
     directory: FilePath

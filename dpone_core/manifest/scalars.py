@@ -1,7 +1,7 @@
-"""What a plain YAML scalar means: the YAML 1.2 core schema, minus every form that two readers could read differently.
+"""Reads an unquoted YAML scalar by the YAML 1.2 core schema, and refuses forms that YAML readers interpret differently.
 
-`off`, `no`, `yes`, `on`, dates and times are text. Numbers have exactly one spelling each; any other spelling of a
-number is refused instead of guessed. Messages never echo the scalar, which might be a misplaced secret.
+`off`, `no`, `yes`, `on`, dates and times are text. Each number has exactly one accepted spelling; any other spelling is
+refused. Messages never show the scalar, which might be a misplaced secret.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ODD_SPACES: Final = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedScalar:
-    """`what` completes the sentence "... is not accepted"; `fix` is the way out."""
+    """Why a scalar is refused. `what` completes the sentence "... is not accepted"; `fix` says what to write."""
 
     code: str
     what: str
@@ -50,7 +50,7 @@ Scalar = str | int | float | bool | None
 
 
 def plain_scalar(text: str) -> Scalar | RefusedScalar:
-    """The value of an unquoted scalar."""
+    """The value of an unquoted scalar, or why it is refused."""
     if text in _NULLS:
         return None
     if text in _BOOLEANS:

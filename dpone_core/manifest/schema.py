@@ -41,7 +41,7 @@ _KNOWN_CHECKS: Final = {"UnknownCheck": {"type": {"not": {"enum": ["min_rows", "
 
 
 def schema_of(kind: ManifestKind) -> Schema:
-    """One self-contained schema; `$defs` holds only what is reachable."""
+    """The JSON Schema of one kind of manifest; `$defs` holds only definitions that it uses."""
     roots: tuple[type[Section], ...] = (BatchDocument,) if kind is ManifestKind.BATCH else (FlowProcess, FlowProcesses)
     definitions: Schema = {}
     shared: tuple[type[Section], ...] = (ProcessSection, QualitySection)
@@ -77,7 +77,7 @@ def _definitions(model: type[Section]) -> Schema:
     for name, definition in definitions.items():
         if name in sections:
             _describe(definition, sections[name])
-    return {name: _without_nulls(definition) for name, definition in definitions.items() if name != "JsonValue"}
+    return {name: _remove_nulls(definition) for name, definition in definitions.items() if name != "JsonValue"}
 
 
 def _sections(model: type[_Model]) -> Iterator[type[_Model]]:
@@ -99,7 +99,7 @@ def _describe(definition: Schema, section: type[BaseModel]) -> None:
 
 
 def field_texts(section: type[BaseModel]) -> dict[str, str]:
-    """The text under each field of the class body. Raises KeyError later where one is missing."""
+    """The text under each field of a class body, by field name."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(section))).body
     assert isinstance(body, ast.ClassDef)
     texts: dict[str, str] = {}
@@ -115,14 +115,15 @@ def field_texts(section: type[BaseModel]) -> dict[str, str]:
     return texts
 
 
-def _without_nulls(node: Any) -> Any:
-    """A null is no value of a manifest, so it is no option and no default, except of a required field that takes it;
-    mappings are closed."""
+def _remove_nulls(node: Any) -> Any:
+    """Removes null from types and defaults, because a manifest has no nulls, except where a required field accepts
+    one; closes mappings.
+    """
     if isinstance(node, list):
-        return [_without_nulls(item) for item in node]
+        return [_remove_nulls(item) for item in node]
     if not isinstance(node, dict):
         return node
-    cleaned = {key: _without_nulls(item) for key, item in node.items() if key != "default" or _is_plain(item)}
+    cleaned = {key: _remove_nulls(item) for key, item in node.items() if key != "default" or _is_plain(item)}
     fields = node.get("properties", {})
     meant = [name for name in node.get("required", ()) if {"type": "null"} in fields.get(name, {}).get("anyOf", ())]
     for name in meant:
@@ -138,24 +139,24 @@ def _without_nulls(node: Any) -> Any:
 
 
 def _is_plain(default: Any) -> bool:
-    """Defaults of whole sections repeat what their fields say."""
+    """Whether a default is worth stating; defaults of whole sections only repeat those of their fields."""
     return isinstance(default, (bool, int, float, str)) or (isinstance(default, list) and bool(default))
 
 
 def _add_fragments(definitions: Schema) -> None:
     for name in list(definitions):
-        definitions[name] = _placed(definitions[name], definitions)
+        definitions[name] = _insert_fragments(definitions[name], definitions)
 
 
-def _placed(node: Any, definitions: Schema) -> Any:
-    """Puts the schema of a fragment where its mark stands."""
+def _insert_fragments(node: Any, definitions: Schema) -> Any:
+    """Replaces each fragment mark by the schema of that fragment."""
     if isinstance(node, list):
-        return [_placed(item, definitions) for item in node]
+        return [_insert_fragments(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
     mark = node.get(FRAGMENT_OF)
     if mark is None:
-        return {key: _placed(item, definitions) for key, item in node.items()}
+        return {key: _insert_fragments(item, definitions) for key, item in node.items()}
     name = "ProcessSection" if mark == "defaults" else "QualitySection"
     placed: Schema = {"$ref": _REF + _fragment(name, definitions)}
     if mark == "process":
@@ -166,7 +167,9 @@ def _placed(node: Any, definitions: Schema) -> Any:
 
 
 def _fragment(name: str, definitions: Schema) -> str:
-    """Adds the section without conditions, and so below; entries of lists stay whole because lists replace."""
+    """Adds the section without its conditions, and so for every section below; items of lists stay whole, because
+    lists replace.
+    """
     fragment = name + _FRAGMENT
     if fragment not in definitions and name in definitions:
         definitions[fragment] = {}
@@ -175,7 +178,7 @@ def _fragment(name: str, definitions: Schema) -> str:
             body.pop("oneOf", None)
         properties = body.get("properties", {})
         body["properties"] = {
-            field: _relaxed(item, definitions)
+            field: _relax(item, definitions)
             for field, item in properties.items()
             if _BATCH_NAMES.get(fragment) != field
         }
@@ -183,15 +186,15 @@ def _fragment(name: str, definitions: Schema) -> str:
     return fragment
 
 
-def _relaxed(node: Any, definitions: Schema) -> Any:
+def _relax(node: Any, definitions: Schema) -> Any:
     if isinstance(node, list):
-        return [_relaxed(item, definitions) for item in node]
+        return [_relax(item, definitions) for item in node]
     if not isinstance(node, dict) or node.get("type") == "array":
         return node
     reference = node.get("$ref")
     if isinstance(reference, str) and "properties" in definitions.get(reference.removeprefix(_REF), {}):
         return node | {"$ref": _REF + _fragment(reference.removeprefix(_REF), definitions)}
-    return {key: _relaxed(item, definitions) for key, item in node.items()}
+    return {key: _relax(item, definitions) for key, item in node.items()}
 
 
 def _reachable(body: Schema, definitions: Schema) -> set[str]:
@@ -217,12 +220,12 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def schema_text(kind: ManifestKind) -> str:
-    """The bytes of the written file."""
+    """The exact text of the schema file."""
     return json.dumps(schema_of(kind), ensure_ascii=False, indent=2) + "\n"
 
 
 def platform_schema() -> Schema:
-    """The platform file, whose structure needs nothing but its model."""
+    """The JSON Schema of the platform file."""
     definitions = _definitions(PlatformSection) | {"JsonValue": {"description": "Any value."}}
     body = {"$ref": _REF + PlatformSection.__name__}
     head: Schema = {
@@ -235,22 +238,22 @@ def platform_schema() -> Schema:
     return head | body | {"$defs": {name: definitions[name] for name in sorted(_reachable(body, definitions))}}
 
 
-def written_schemas() -> dict[str, str]:
-    """File name -> text of every schema under schemas/."""
+def schema_files() -> dict[str, str]:
+    """Text of every file under schemas/, by file name."""
     texts = {f"{kind.value}.json": schema_text(kind) for kind in ManifestKind}
     platform = json.dumps(platform_schema(), ensure_ascii=False, indent=2) + "\n"
     return texts | {f"{PLATFORM_KIND}.json": platform}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 1 means drift."""
+    """Writes or checks the schema files. Exit status 1 means that a file differs from the models."""
     parser = argparse.ArgumentParser(prog="python -m dpone_core.manifest.schema", description=__doc__)
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--write", type=Path, metavar="DIRECTORY")
     action.add_argument("--check", type=Path, metavar="DIRECTORY", nargs="?", const=Path("schemas"))
     chosen = parser.parse_args(arguments)
     drifted = 0
-    for name, text in written_schemas().items():
+    for name, text in schema_files().items():
         path = (chosen.write or chosen.check) / name
         if chosen.write is not None:
             path.parent.mkdir(parents=True, exist_ok=True)

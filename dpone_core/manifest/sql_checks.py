@@ -22,7 +22,7 @@ QUERY_NOT_READ_ONLY = "DPONE_QUERY_NOT_READ_ONLY"
 
 
 def sql_findings(process: ProcessSection, sql: Mapping[Path, SqlText]) -> Iterator[Finding]:
-    """`sql` holds the texts by the path of their section."""
+    """Findings of the SQL guard. `sql` holds the texts by the path of their section."""
     if not sql:
         return
     query = sql.get(QUERY_PATH)
@@ -45,7 +45,7 @@ def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
     elif verdict.effect is not SqlEffect.READ_ONLY:
         yield Finding(
             code=QUERY_NOT_READ_ONLY,
-            message=f"the source query is not provably one read-only SELECT: {verdict.reason}",
+            message=f"the source query must be one read-only SELECT, which cannot be proven: {verdict.reason}",
             path=where,
             fix="move other statements into a hook",
         )
@@ -61,7 +61,7 @@ def _hook_findings(hook: HookSection, text: SqlText, side: ConnectorType, where:
 
 
 def graph_findings(process: ProcessSection) -> Iterator[Finding]:
-    """Cycles, each named once per phase."""
+    """One finding for each phase whose hooks depend on each other in a cycle."""
     for phase in HookPhase:
         hooks = [(index, hook) for of, index, hook in hook_sections(process.source.options.hooks) if of is phase]
         cycle = first_cycle({hook.id: hook.depends_on for _, hook in hooks})

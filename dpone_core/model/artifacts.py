@@ -1,8 +1,8 @@
-"""Names and load markers of run-scoped objects: staging, shadow and scratch tables of one load.
+"""Names of the tables that one load creates for itself, and the marker it leaves in the comment of the published table.
 
-A name is `__dpone__<role>_<readable target>_<8 hex of the target>_<16 hex of run and load>`: unique per load, at most
-63 ASCII bytes, so within every engine's limit (SINK-09) and never holding a run id or load id in clear. The load marker
-is the comment a published table carries; it is a hash too, so SHOW CREATE of a target holds no load id.
+A table name is `__dpone__<role>_<readable target>_<8 hex digits of the target>_<16 hex digits of run and load>`. It is
+unique per load, has at most 63 ASCII bytes, which fits every engine (SINK-09), and shows no run id or load id. The load
+marker is a hash for the same reason: SHOW CREATE of a target shows no load id.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ class LoadRef:
 
 
 def artifact_name(target: TableName, identity: LoadIdentity, role: str) -> str:
+    """Name of this load's table for `role` (one of ROLES)."""
     return f"{artifact_prefix(target, role)}{_digest(f'{identity.run_id}|{identity.load_id}', 16)}"
 
 
 def load_marker(identity: LoadIdentity) -> str:
+    """Text `[dpone <16 hex digits>]` that identifies one attempt in the comment of the table it published."""
     return f"[dpone {_digest(f'{identity.run_id}|{identity.load_id}|{identity.attempt}', 16)}]"
 
 
 def marker_in(comment: str) -> str:
-    """The load marker that ends a table's comment, '' without one."""
+    """The load marker at the end of a table comment; an empty text when there is none."""
     found = _MARKER.search(comment)
     return found.group(0).strip() if found is not None else ""
 
 
 def comment_with_marker(comment: str, marker: str) -> str:
-    """The author's comment, with the marker of an earlier load replaced by this one."""
+    """The author's comment followed by `marker`; a marker of an earlier load is removed."""
     own = _MARKER.sub("", comment)
     return f"{own} {marker}" if own else marker
 
 
 def artifact_prefix(target: TableName, role: str) -> str:
-    """What every artifact of this target and role begins with, whatever the load; 16 hex digits follow."""
+    """Beginning of the name of every table of this target and role, whatever the load; 16 hex digits follow."""
     readable = _UNSAFE.sub("_", target.name)[:_READABLE_BYTES]
     return f"__dpone__{role}_{readable}_{_digest(f'{target.schema}|{target.name}', 8)}_"
 

@@ -1,4 +1,6 @@
-"""A resolved connection: where it points and where the answer came from. The URI is secret and never printed."""
+"""A resolved connection: its URI, and which of the configured places supplied it. The URI is secret and is never
+printed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """`ref` is the name logs may show; `uri` may hold credentials; `origin` says which resolver answered."""
+    """`ref` is the name that logs may show, `uri` may hold credentials, `origin` names the place that supplied the
+    URI.
+    """
 
     ref: str
     uri: str = field(repr=False)

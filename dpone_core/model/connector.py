@@ -12,6 +12,8 @@ from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyM
 
 # The names of connectors, as manifests and records hold them; each has a declaration in `declared`.
 class ConnectorType(StrEnum):
+    """Systems that dpone reads from or loads into, by the word a manifest uses."""
+
     MSSQL = "mssql"
     POSTGRES = "postgres"
     MYSQL = "mysql"
@@ -131,6 +133,7 @@ class SinkTraits:
     physical_design: bool = False
 
     def finaliser_for(self, strategy: StrategyMode) -> Finaliser | None:
+        """The finaliser this sink declares for a strategy; None when it does not support the strategy."""
         return next((finaliser for finaliser in self.finalisers if finaliser.strategy is strategy), None)
 
 

@@ -1,4 +1,4 @@
-"""A published choice between alternatives: what was asked, what was taken and why (LIFE-19)."""
+"""The record of one automatic choice: what was requested, what was selected and why (LIFE-19)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ DECISION_SCHEMA: Final = "dpone.runtime.decision_audit.v1"
 
 
 class ReleaseGate(StrEnum):
+    """Whether a choice is as requested (`green`), worth a look (`warning`) or must stop the load (`blocked`)."""
+
     GREEN = "green"
     WARNING = "warning"
     BLOCKED = "blocked"
@@ -18,7 +20,7 @@ class ReleaseGate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeDecision:
-    """`details` holds safe scalars only: names, counts, hashes."""
+    """One recorded choice. `details` holds names, counts and hashes only, never rows, SQL or secrets."""
 
     decision_id: str
     phase: str
@@ -32,6 +34,7 @@ class RuntimeDecision:
     details: Mapping[str, str | int | bool | None] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
+        """The decision in the published shape dpone.runtime.decision_audit.v1."""
         return {
             "schema_version": DECISION_SCHEMA,
             "decision_id": self.decision_id,
@@ -50,7 +53,7 @@ class RuntimeDecision:
 
 
 def summarise(decisions: Iterable[RuntimeDecision]) -> dict[str, object]:
-    """`{schema_version, total, by_release_gate, decisions}` of one run."""
+    """Returns `{schema_version, total, by_release_gate, decisions}` over the decisions of one run."""
     listed = tuple(decisions)
     return {
         "schema_version": DECISION_SCHEMA,

@@ -1,4 +1,4 @@
-"""What a manifest declares about files that cannot say it themselves: columns, CSV dialect, absent keys."""
+"""What a manifest declares about files that do not describe themselves: columns, CSV dialect and absent NDJSON keys."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ DEFAULT_FRACTION: Final = 6
 
 
 class CsvDelimiter(StrEnum):
+    """Character between the values of a CSV line, by the word a manifest uses."""
+
     COMMA = "comma"
     SEMICOLON = "semicolon"
     TAB = "tab"
@@ -25,11 +27,12 @@ class CsvDelimiter(StrEnum):
 
     @property
     def character(self) -> str:
+        """The character itself."""
         return {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}[self.value]
 
 
 class MissingKeys(StrEnum):
-    """What an NDJSON object without a declared key means."""
+    """What it means when an NDJSON object lacks a declared key: an error (`refuse`) or NULL (`as_null`)."""
 
     REFUSE = "refuse"
     AS_NULL = "as_null"
@@ -37,7 +40,7 @@ class MissingKeys(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvDialect:
-    """RFC 4180 with one delimiter; `null` is the text that, without quotes, stands for NULL."""
+    """CSV as RFC 4180 defines it, with one delimiter. An unquoted value equal to `null` is read as NULL."""
 
     delimiter: CsvDelimiter = CsvDelimiter.COMMA
     header: bool = True
@@ -46,7 +49,9 @@ class CsvDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """`columns` () = the file names them itself; `not_null` columns are enforced while reading."""
+    """How files are read. Empty `columns` means that the file names its own; a NULL in a `not_null` column stops the
+    read.
+    """
 
     columns: tuple[Column, ...] = ()
     not_null: tuple[str, ...] = ()
@@ -55,7 +60,9 @@ class FileReading:
 
 
 def declared_type(text: str) -> ColumnType | None:
-    """The type a manifest declares; None for a text that names none (a decimal's scale above its precision too)."""
+    """Parses a column type as a manifest writes it. Returns None for any other text, and for a decimal with scale >
+    precision.
+    """
     if re.fullmatch(DECLARED_TYPE_PATTERN, text) is None:
         return None
     name, _, digits = text.rstrip(")").partition("(")

@@ -1,6 +1,6 @@
-"""A hook: a typed action around the load, with id, kind, dependencies, lineage and execution mode (HOOK-06).
+"""A hook: one action before or after a load, with its id, kind, dependencies, lineage and execution mode (HOOK-06).
 
-Also what a provider declares about a hook type: the closed table of its options and results.
+Also here: what a hook provider declares about its hook type, that is its options and its results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ID: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 
 
 class ScalarKind(StrEnum):
-    """Types an option or a result may have."""
+    """Types that an option or a result of a hook may have."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -45,9 +45,9 @@ class HookOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTraits:
-    """What a provider declares of its hook type; what is not declared is refused at check.
+    """What a provider declares about its hook type. An option that is not declared is refused at check.
 
-    `results` names what evidence may keep of its answer; everything else is dropped.
+    `results` names the values of the provider's answer that evidence keeps; all others are dropped.
     """
 
     type: str
@@ -58,16 +58,18 @@ class HookTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookLineage:
+    """Datasets a hook reads and writes, as authored."""
+
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookDefinition:
-    """Ids are unique inside a phase; `depends_on` names hooks of the same phase.
+    """One hook of a process. Ids are unique inside a phase; `depends_on` names hooks of the same phase.
 
-    `sql` is there for type `sql` only, which uses the connection of `connector`'s side; other types may have `options`
-    and a `connection_ref` of their own.
+    `sql` is set for type `sql` only, which runs on the connection of the side named by `connector`. Other types may
+    have `options` and a `connection_ref` of their own.
     """
 
     id: str
@@ -86,9 +88,9 @@ class HookDefinition:
     airflow: AirflowExecution = AirflowExecution.INLINE
 
     def __post_init__(self) -> None:
-        """Ids name files and steps. Raises ValueError."""
+        """Raises ValueError for an id that cannot be part of a file name and a step id."""
         if _ID.fullmatch(self.id) is None:
-            raise ValueError("a hook id has lower-case letters, digits and underscores, at most 64")
+            raise ValueError("a hook id must have 1 to 64 lower-case letters, digits and underscores, no leading '_'")
 
     @property
     def sql_hash(self) -> str | None:
@@ -96,8 +98,10 @@ class HookDefinition:
         return self.sql.sql_hash if self.sql is not None else None
 
     @property
-    def identifying(self) -> dict[str, object]:
-        """What evidence shows of the action: `sql_hash`, else the type and a hash of all that decides it."""
+    def action_identity(self) -> dict[str, object]:
+        """What evidence stores to identify the action: `sql_hash` for SQL, otherwise the type and a hash over type,
+        options and connection.
+        """
         if self.sql is not None:
             return {"sql_hash": self.sql.sql_hash}
         action = {"type": self.type, "options": dict(self.options), "connection_ref": self.connection_ref}

@@ -1,4 +1,6 @@
-"""Who a run and a load are. `run_id` is the operation and survives retries; `load_id` is one attempt (ULID)."""
+"""Ids of a run and of a load. A `run_id` names the operation and survives retries; a `load_id` names one attempt
+(ULID).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadIdentity:
-    """Bound to every row, step, receipt and log line of one attempt; `attempt` counts from 1."""
+    """The ids written with every row, step, receipt and log line of one attempt; `attempt` counts from 1."""
 
     run_id: RunId
     load_id: LoadId
@@ -25,17 +27,20 @@ class LoadIdentity:
 
 
 def load_id_from(milliseconds: int, entropy: bytes) -> LoadId:
-    """ULID text (26 Crockford characters): 48 bits of Unix milliseconds, then 80 bits of `entropy`."""
+    """Builds a ULID text (26 Crockford characters) from 48 bits of Unix milliseconds and 80 bits of `entropy`.
+
+    Raises ValueError when a value does not fit.
+    """
     if not 0 <= milliseconds < 1 << 48 or len(entropy) != 10:
-        raise ValueError("a ULID takes 48 bits of milliseconds and 10 bytes of entropy")
+        raise ValueError("expected milliseconds of at most 48 bits and exactly 10 bytes of entropy for a ULID")
     number = (milliseconds << 80) | int.from_bytes(entropy, "big")
     return LoadId("".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)))
 
 
 def safe_run_id(run_id: str) -> str:
-    """A file-system name that is readable and injective in practice: safe characters plus 12 hex of the hash.
+    """A file name for a run id: its safe characters, at most 80, and 12 hex digits of its sha256.
 
-    Distinct run ids stay distinct although `a.b` and `a_b` look alike to a file system that folds characters.
+    The hash keeps different run ids apart even where the file system treats their readable parts as equal.
     """
     readable = _UNSAFE.sub("_", run_id)[:80].strip(".") or "run"
     return f"{readable}-{hashlib.sha256(run_id.encode('utf-8')).hexdigest()[:12]}"

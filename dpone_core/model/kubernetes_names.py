@@ -1,6 +1,6 @@
-"""How Kubernetes spells names, labels, quantities and paths, and the sentence that stands for each pattern.
+"""Patterns of Kubernetes names, labels, quantities and paths, each with the error message and fix shown instead of it.
 
-They hold in Python, in Rust (pydantic) and in ECMA 262 (JSON Schema) alike.
+Every pattern means the same in Python, in Rust (pydantic) and in ECMA 262 (JSON Schema).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Technical columns: names, types and presets (LIFE-11). Values are load constants, except the row id."""
+"""Names, types and presets of the technical columns `__dpone__*` (LIFE-11).
+
+All of them have one value per load, except the row id, which has one per row.
+"""
 
 from __future__ import annotations
 
@@ -37,5 +40,7 @@ PRESET_COLUMNS: Final = {
 
 
 def lineage_schema(names: Iterable[str]) -> TableSchema:
-    """Columns for these technical names, none of them nullable, in the given order."""
+    """Schema of the technical columns `names`, in the given order, none of them nullable. Raises KeyError for
+    another name.
+    """
     return TableSchema(columns=tuple(Column(name=name, type=LINEAGE_TYPES[name], nullable=False) for name in names))

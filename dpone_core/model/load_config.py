@@ -1,7 +1,7 @@
 """One process, fully resolved from its manifest: defaults merged, selectors applied, SQL files read. No secrets.
 
-`quality` stays the resolved authored mapping (caller-owned in direct Python use) so that drift between validation
-and mutation can really happen and be caught (SNAP-11).
+`quality` stays the resolved authored mapping (caller-owned in direct Python use) so that a change between validation
+and the mutation of the target can be detected (SNAP-11).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpone_core.model.vocabulary import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableName:
-    """`schema` is the engine's namespace (database on ClickHouse); None means the connector's default."""
+    """A table. `schema` is the engine's namespace (the database on ClickHouse); None means the connector's default."""
 
     schema: str | None
     name: str
@@ -40,7 +40,9 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalConfig:
-    """`cursor_column` is a column name of the extracted rows, never an expression."""
+    """The cursor of an incremental load. `cursor_column` names a column of the extracted rows and is never an
+    expression.
+    """
 
     cursor_column: str
     lookback: timedelta = timedelta()
@@ -55,10 +57,11 @@ class CheckpointsType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitioningConfig:
-    """Native transfer: `column` is split into `num_partitions` ranges, `workers` of them are read at a time.
+    """Native transfer: the values of `column` are split into `num_partitions` ranges, of which `workers` are read at a
+    time.
 
-    `lower` and `upper` are given bounds as text, None = the source is asked. `mapped`: compiled for Airflow, each range
-    is a task of its own.
+    `lower` and `upper` are authored bounds as text; None means that the source is asked for them. With `mapped` a
+    compiled run-spec gives each range an Airflow task of its own.
     """
 
     column: str
@@ -72,7 +75,7 @@ class PartitioningConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """Exactly one of `table`, `query`, `path` is set."""
+    """Where rows come from; exactly one of `table`, `query` and `path` is set."""
 
     type: ConnectorType
     connection_ref: str | None = None
@@ -87,7 +90,7 @@ class SourceConfig:
 
     @property
     def dataset(self) -> str:
-        """What evidence calls this source: a query by its hash, files by their format, never SQL or a path."""
+        """Name of this source in evidence: its table, or a hash of its query or path; never SQL or a path."""
         if self.query is not None:
             return self.query.sql_hash
         if self.table is not None:
@@ -97,7 +100,9 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyConfig:
-    """`allow_empty` accepts that a partition_replace without rows replaces nothing."""
+    """How the target changes. With `allow_empty` a partition_replace that read no rows succeeds and replaces
+    nothing.
+    """
 
     mode: StrategyMode
     unique_key: tuple[str, ...] = ()
@@ -105,12 +110,14 @@ class StrategyConfig:
 
 
 class RowIdentityMode(StrEnum):
+    """`auto` writes a row id wherever a unique key allows it; `off` writes none."""
+
     AUTO = "auto"
     OFF = "off"
 
 
 class UnsupportedPolicy(StrEnum):
-    """What happens when a row id is asked for and cannot be deterministic."""
+    """What happens when a row id is requested and no unique key makes it deterministic."""
 
     WARN = "warn"
     FAIL = "fail"
@@ -118,6 +125,8 @@ class UnsupportedPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageConfig:
+    """Which technical columns are requested."""
+
     enabled: bool = False
     preset: LineagePreset = LineagePreset.OFF
     row_identity: RowIdentityMode = RowIdentityMode.AUTO
@@ -126,7 +135,7 @@ class LineageConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernanceConfig:
-    """`audit` off stops audit tables only, never gates or acceptance."""
+    """What is recorded about a load. `audit` False stops the audit tables only, never gates or acceptance."""
 
     audit: bool = True
     state_schema: str = "etl_state"
@@ -135,6 +144,8 @@ class GovernanceConfig:
 
 
 class PartitionGranularity(StrEnum):
+    """Whether a partition holds one value of its column, or one day, month or year."""
+
     VALUE = "value"
     DAY = "day"
     MONTH = "month"
@@ -143,15 +154,17 @@ class PartitionGranularity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionBy:
+    """Column and granularity that decide which rows of a target form a partition."""
+
     column: str
     granularity: PartitionGranularity = PartitionGranularity.VALUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalDesign:
-    """Storage of a target that dpone creates; an existing target is never altered to match.
+    """Storage of a target that dpone creates; an existing target is never changed to match.
 
-    `file_format` belongs to file targets only: parquet, csv or ndjson.
+    `file_format` (parquet, csv or ndjson) belongs to file targets only.
     """
 
     order_by: tuple[str, ...] = ()
@@ -162,6 +175,8 @@ class PhysicalDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConfig:
+    """Where rows go, by which strategy, and what is recorded with them."""
+
     type: ConnectorType
     table: TableName
     strategy: StrategyConfig
@@ -175,9 +190,9 @@ class SinkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadConfig:
-    """`manifest` is the name reports show (as given relative, or a basename, never absolute).
+    """One process of a manifest, ready to plan. `manifest` is the name shown in reports and is never an absolute path.
 
-    `connections` holds only credential-free embedded URIs that the manifest itself may state.
+    `connections` holds only URIs of embedded engines without credentials, which a manifest may state itself.
     """
 
     process: str
@@ -190,4 +205,5 @@ class LoadConfig:
     connections: Mapping[str, str] = field(default_factory=dict)
 
     def hooks_of(self, phase: HookPhase) -> tuple[HookDefinition, ...]:
+        """Hooks of one phase in authored order."""
         return tuple(hook for hook in self.hooks if hook.phase is phase)

@@ -1,4 +1,6 @@
-"""What one load will do, decided offline from manifest and descriptors. Pure and frozen; the run follows it."""
+"""What one load will do, decided offline from the manifest and the connectors' declarations. The run follows it
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from dpone_core.model.vocabulary import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlan:
-    """`dataset` is evidence's name of the source: a table name or a hash, never SQL."""
+    """How the source is read. `dataset` is its name in evidence: a table name or a hash, never SQL."""
 
     type: ConnectorType
     connection_ref: str | None
@@ -37,10 +39,11 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPlan:
-    """One published dataset. `staging_name` is the pattern a person can look for, `{load}` standing for the hash.
+    """One dataset to publish. `staging_name` is the name of its staging table with `{load}` in place of the load's
+    hash.
 
-    Both staging fields are None on the legacy path, which has no staging. `default_schema` stands for a table that
-    names none.
+    `staging_schema` and `staging_name` are None on the legacy path, which has no staging. `default_schema` applies when
+    the table names no schema.
     """
 
     type: ConnectorType
@@ -71,7 +74,7 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Hooks stand in execution order. `targets` has one entry until nested packages exist."""
+    """The plan of one process. Hooks are in execution order; `targets` has exactly one entry."""
 
     process: str
     manifest: str
@@ -88,9 +91,11 @@ class LoadPlan:
 
     @property
     def physical_sides(self) -> tuple[Side, ...]:
+        """Datasets that exist on this load path: source, staged, target, or a part of them."""
         return self.load_path.physical_sides
 
     @property
     def target(self) -> TargetPlan:
+        """The only target."""
         (only,) = self.targets
         return only

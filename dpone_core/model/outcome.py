@@ -1,6 +1,6 @@
-"""What a load did and what a failed one left behind: values only, made by the code that owns the mutation boundary.
+"""What a load did, and what a failed load left behind. Values only: the code that owns the commit creates them.
 
-Counters are exact or None; a value that is not a non-negative integer becomes None and never zero.
+A counter is exact or None; a value that is not a non-negative integer becomes None, never zero.
 Contract: FAIL-01, FAIL-02, FAIL-24.
 """
 
@@ -36,9 +36,9 @@ def count_or_none(value: object) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceMetricSnapshot:
-    """Metrics of one side, rebuilt from the request. `columns` are the measured ones, in schema order.
+    """Metrics of one side, reduced to what was requested. `columns` lists the measured columns in schema order.
 
-    `row_count` is None when it was not requested or is not known; `warnings` holds stable codes only.
+    `row_count` is None when it was not requested or is unknown; `warnings` holds stable codes only.
     """
 
     side: Side
@@ -56,10 +56,11 @@ class AcceptanceMetricSnapshot:
 
     @property
     def succeeded(self) -> bool:
-        """False for a warning snapshot."""
+        """False when a requested metric is missing and a warning stands in its place."""
         return not self.warnings
 
     def as_json(self) -> dict[str, object]:
+        """The snapshot in the published shape dpone.acceptance.metric_snapshot.v1."""
         return {
             "kind": METRIC_SNAPSHOT_KIND,
             "side": self.side.value,
@@ -75,7 +76,9 @@ class AcceptanceMetricSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceRunMetrics:
-    """The merged snapshots of a load, one per requested side; `load_result_rows` are rows of the attempt."""
+    """Snapshots of a load, one per requested side. `load_result_rows` counts rows of this attempt, not of the
+    target.
+    """
 
     mode: AcceptanceMode
     snapshots: tuple[AcceptanceMetricSnapshot, ...]
@@ -83,10 +86,11 @@ class AcceptanceRunMetrics:
 
     @property
     def warnings(self) -> int:
-        """Number of warning snapshots."""
+        """Number of snapshots that hold a warning."""
         return sum(not snapshot.succeeded for snapshot in self.snapshots)
 
     def as_json(self) -> dict[str, object]:
+        """The metrics in the published shape dpone.acceptance.run_metrics.v1."""
         return {
             "kind": RUN_METRICS_KIND,
             "mode": self.mode.value,
@@ -100,10 +104,10 @@ _COUNTERS: Final = ("inserted_rows", "updated_rows", "final_rows", "extracted_ro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What one attempt did. All rows are rows of the attempt except `final_rows`, the rows in the target after it.
+    """Counters of one attempt. All count rows of the attempt, except `final_rows`: rows in the target after it.
 
-    None means not known. `converted_values` has one entry for each declared rule. Judgment of quality is not here: it
-    is the receipt that travels beside this value.
+    None means unknown. `converted_values` has one entry for each declared rule. Gate results are not part of it; they
+    travel in the quality receipt beside this value.
     """
 
     inserted_rows: int | None = None
@@ -120,6 +124,7 @@ class LoadResult:
         _normalise_counters(self)
 
     def with_acceptance(self, metrics: AcceptanceRunMetrics | None) -> LoadResult:
+        """The same result with these acceptance metrics."""
         return replace(self, acceptance_metrics=metrics)
 
 
@@ -151,12 +156,14 @@ class QualityGateFailureOutcome:
         _require_member(self.source_state, SourceState)
         _require_member(self.retry_classification, RetryClassification)
         if self.source_state not in (SourceState.NOT_ADVANCED, SourceState.UNKNOWN):
-            raise ValueError("a failed quality judgment leaves the source state not_advanced or unknown")
+            raise ValueError(
+                f"expected source state not_advanced or unknown after failed gates, found {self.source_state.value}"
+            )
         _normalise_counters(self)
 
     @classmethod
     def pre_commit(cls, result: LoadResult) -> QualityGateFailureOutcome:
-        """Staged gates failed before finalize: the target was not touched."""
+        """Gates on staged rows failed before the commit: the target was not changed."""
         return _outcome(
             result,
             Boundary.PRE_COMMIT,
@@ -167,7 +174,7 @@ class QualityGateFailureOutcome:
 
     @classmethod
     def legacy_returned(cls, result: LoadResult) -> QualityGateFailureOutcome:
-        """A non-native sink.load returned before the gates failed: a retry may repeat the mutation."""
+        """Gates failed after a legacy sink had written its rows: a retry may write them a second time."""
         return _outcome(
             result,
             Boundary.POST_COMMIT,
@@ -178,7 +185,9 @@ class QualityGateFailureOutcome:
 
     @classmethod
     def native_committed(cls, result: LoadResult) -> QualityGateFailureOutcome:
-        """Matching native checkpoints are COMMITTED: a retry resumes without touching the sink."""
+        """Gates failed after the native transfer's checkpoints were committed: a retry resumes and writes nothing
+        again.
+        """
         return _outcome(
             result,
             Boundary.POST_COMMIT,
@@ -189,7 +198,9 @@ class QualityGateFailureOutcome:
 
     @classmethod
     def native_uncommitted(cls, result: LoadResult) -> QualityGateFailureOutcome:
-        """The sink returned but native checkpoints are not known to be committed: a person has to look."""
+        """Gates failed after the sink had returned, and no checkpoint proves the commit: a person has to check the
+        target.
+        """
         return _outcome(
             result,
             Boundary.POST_COMMIT,
@@ -200,7 +211,9 @@ class QualityGateFailureOutcome:
 
     @classmethod
     def resume_validation(cls, result: LoadResult) -> QualityGateFailureOutcome:
-        """Validation of already committed partitions failed: nothing was mutated, checkpoints stay committed."""
+        """Gates failed while partitions of an earlier attempt were validated: nothing changed, the checkpoints stay
+        committed.
+        """
         return _outcome(
             result,
             Boundary.RESUME_VALIDATION,
@@ -210,7 +223,9 @@ class QualityGateFailureOutcome:
         )
 
     def failure_context(self) -> dict[str, str]:
-        """The additive `failure_context` object of a run report."""
+        """The `failure_context` object of a run report: boundary, the states of target, checkpoint and source, and
+        the retry class.
+        """
         return {
             "failure_boundary": self.failure_boundary.value,
             "target_state": self.target_state.value,
@@ -244,7 +259,7 @@ def _outcome(
 
 def _require_member(value: object, vocabulary: type[Enum]) -> None:
     if not isinstance(value, vocabulary):
-        raise TypeError(f"expected a {vocabulary.__name__}")
+        raise TypeError(f"expected a {vocabulary.__name__}, found {type(value).__name__}")
 
 
 def _normalise_counters(value: LoadResult | QualityGateFailureOutcome) -> None:

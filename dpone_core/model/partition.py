@@ -1,4 +1,4 @@
-"""Key ranges of a native transfer: who a partition is, and what its checkpoints may say.
+"""Key ranges of a native transfer, what identifies one, and the states its checkpoints record.
 
 A partition's identity is the plain hex sha256 of the canonical JSON of its bounds, query hash, schema hash, source,
 target and strategy (NAT-06): change one of them and it is another partition. Bounds are text of the key's own type,
@@ -22,14 +22,17 @@ TIMESTAMP_INVALID: Final = "native_transfer_transition_timestamp_invalid"
 
 
 class TransitionTimestampError(ETLExecutionError):
-    """A checkpoint's moment is not an aware UTC instant, or a partition ended before it began."""
+    """A time in a checkpoint is not an aware UTC time, or the partition ends before it begins."""
 
     code = TIMESTAMP_INVALID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """`lower <= key < upper`, or `<= upper` in the last range of a plan; the NULL partition has neither bound."""
+    """One range of key values: `lower <= key < upper`, in the last range of a plan `lower <= key <= upper`.
+
+    The NULL partition holds the rows whose key is NULL and has no bounds.
+    """
 
     partition_index: int
     lower: str | None = None
@@ -39,7 +42,7 @@ class KeyRange:
     slice_index: int = 0
 
     def as_json(self) -> dict[str, object]:
-        """`partition_bounds` of a checkpoint."""
+        """The object `partition_bounds` of a checkpoint."""
         return {
             "partition_index": self.partition_index,
             "slice_index": self.slice_index,
@@ -52,7 +55,9 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBounds:
-    """What a source holds right now: least and greatest non-null key, None when there is no such row; all rows."""
+    """Least and greatest non-NULL key of the source as text, None when it has no such row; `rows` counts all its
+    rows.
+    """
 
     lower: str | None
     upper: str | None
@@ -61,7 +66,9 @@ class KeyBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRoute:
-    """Transfers of one route must not overtake each other: their guards are looked at together."""
+    """Source, target and strategy of a transfer. Two transfers of one route must not overtake each other, so their
+    guards are read together.
+    """
 
     source_table: str
     target_table: str
@@ -69,6 +76,7 @@ class TransferRoute:
 
     @property
     def key(self) -> str:
+        """Fingerprint of the route."""
         return fingerprint(
             {"source_table": self.source_table, "strategy": self.strategy, "target_table": self.target_table}
         )
@@ -76,7 +84,7 @@ class TransferRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPartition:
-    """One planned range of one workload."""
+    """One planned key range of one route, with the hashes of the query and the schema it is read with."""
 
     bounds: KeyRange
     query_hash: str
@@ -85,7 +93,7 @@ class TransferPartition:
 
     @property
     def id(self) -> str:
-        """Stable over attempts, processes and machines."""
+        """64 hex digits; the same in every attempt, process and machine."""
         return fingerprint(
             {
                 "partition_bounds": self.bounds.as_json(),
@@ -99,7 +107,10 @@ class TransferPartition:
 
 
 class CheckpointStatus(StrEnum):
-    """`loaded`: staged and counted. `exported`: handed to the target behind an armed guard. `committed` is terminal."""
+    """State of one partition. `loaded`: staged and counted. `exported`: handed to the target while a guard is armed.
+
+    `committed` is final: a committed partition is never transferred again.
+    """
 
     PLANNED = "planned"
     EXPORTED = "exported"
@@ -111,9 +122,9 @@ class CheckpointStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCheckpoint:
-    """One transition of one partition. `diagnostics` holds counters, hashes and stable codes only.
+    """One state change of one partition. `diagnostics` holds counters, hashes and stable codes only.
 
-    Raises TransitionTimestampError for a moment without UTC, or an end before its begin.
+    Raises TransitionTimestampError for a time that is not UTC, or for an end before the beginning.
     """
 
     partition_id: str
@@ -133,13 +144,15 @@ class PartitionCheckpoint:
         object.__setattr__(self, "diagnostics", MappingProxyType(dict(self.diagnostics)))
         for moment in (self.started_at, self.completed_at):
             if moment is not None and (moment.tzinfo is None or moment.utcoffset() != UTC.utcoffset(None)):
-                raise TransitionTimestampError("a checkpoint's moment is an aware UTC instant")
+                raise TransitionTimestampError("a time of a checkpoint must be an aware UTC time")
         if self.completed_at is not None and self.completed_at < self.started_at:
-            raise TransitionTimestampError("a partition cannot end before it began")
+            raise TransitionTimestampError("completed_at of a checkpoint is before its started_at")
 
 
 class TransferRunState(StrEnum):
-    """`open` until its success report is durable; `released` when an operator declared what became of it."""
+    """`open` until the success report is stored, then `complete`; `released` when an operator has settled the run by
+    hand.
+    """
 
     OPEN = "open"
     COMPLETE = "complete"
@@ -148,10 +161,11 @@ class TransferRunState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPlan:
-    """What one run reads, fixed by its first attempt so that a resume reads the same.
+    """What one run reads. Its first attempt fixes it, so that a resumed attempt reads the same.
 
-    `rows` is what the source held in the window then. The window is that of the cursor, None without one;
-    `next_cursor` becomes the saved cursor after success, if the saved one still is that of `seen_load_id`.
+    `rows` counts the source's rows in the window at that time. `window_lower` and `window_upper` are the cursor window,
+    None without a cursor. After success `next_cursor` is saved, provided that the saved cursor is still the one of load
+    `seen_load_id`.
     """
 
     column: str
@@ -165,7 +179,7 @@ class TransferPlan:
     seen_load_id: str | None = None
 
     def partitions(self, route: TransferRoute, query_hash: str, schema_hash: str) -> tuple[TransferPartition, ...]:
-        """The planned partitions under the hashes of an attempt."""
+        """The planned ranges as partitions of `route` under the hashes of this attempt."""
         return tuple(
             TransferPartition(bounds=bounds, query_hash=query_hash, schema_hash=schema_hash, route=route)
             for bounds in self.ranges
@@ -174,7 +188,7 @@ class TransferPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRun:
-    """One run of a route: its plan and whether anything of it still stands in the way of others."""
+    """One run of a route: its plan, and whether it still blocks other runs of the route."""
 
     run_id: str
     route: TransferRoute
@@ -185,7 +199,7 @@ class TransferRun:
 
     @property
     def plan_fingerprint(self) -> str:
-        """What this run transfers and into what: the same in every attempt that resumes the plan, on every machine."""
+        """Fingerprint of what this run transfers and where; every attempt that resumes the plan has the same one."""
         plan, route = self.plan, self.route
         return fingerprint(
             {

@@ -1,4 +1,4 @@
-"""A finding about authored input: stable code, field path, position in the text, sentence and way out."""
+"""One error found in authored input: its code, field path, position in the file, message and fix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpone_core.errors import ETLConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Place in a text file; `line` and `column` count from 1, in characters."""
+    """A place in a text file; `line` and `column` count from 1, columns in characters."""
 
     file: str
     line: int
@@ -22,9 +22,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`path` is the dotted field path (`quality.gates[0].threshold`), "" for the document itself.
+    """One error in a manifest. `path` is the dotted field path (`quality.gates[0].threshold`), "" for the whole
+    document.
 
-    `related` names further positions of the same finding, for example the first of two duplicate keys.
+    `related` holds further positions of the same error, for example the first of two equal keys.
     """
 
     code: str
@@ -35,14 +36,14 @@ class Problem:
     related: tuple[Position, ...] = ()
 
     def __str__(self) -> str:
-        """`file:line:col: CODE path: message`, the one-line form of every listing."""
+        """`file:line:column: CODE path: message`, the one-line form in every listing."""
         where = f"{self.position}: " if self.position is not None else ""
         field = f" {self.path}" if self.path else ""
         return f"{where}{self.code}{field}: {self.message}"
 
 
 class ManifestInvalidError(ETLConfigurationError):
-    """One or more problems make the manifest unusable; `problems` holds all of them, in document order."""
+    """The manifest has errors; `problems` lists all of them in the order of the document."""
 
     code = "DPONE_MANIFEST_INVALID"
 

@@ -1,8 +1,8 @@
-"""What a credential looks like in a text that nobody declared secret.
+"""Patterns of credentials in text that nobody declared secret.
 
-One list for the redactor, which removes what matches, and for documents that may hold no secret, which refuse it.
-Linear time: every pattern is bounded, and a run that can only end where its characters end is possessive, so that a
-name without a value costs one look and no search. Contract: EVID-10, EVID-19.
+The redactor removes what matches; documents that must hold no secret refuse it. Matching takes linear time: every
+pattern is bounded, and a run of characters that cannot match in part is possessive.
+Source: Facts 10.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ SECRET_NAMES: Final = (
 _BRACED: Final = r"\{(?:[^}\n]{1,512}+|\}\}[^}\n]{0,512}+)(?:\}\}[^}\n]{0,512}+){0,16}\}"
 _QUOTED: Final = rf"\"(?:[^\"\\\n]|\\.){{1,512}}+\"|'(?:[^'\\\n]|\\.){{1,512}}+'|{_BRACED}"
 _BARE: Final = r"[^\s;&,\"'{}()\[\]]"
-_TELLING: Final = r"0-9!@#$%^*+/=_~.\-"
-"""Characters of a bare value that no plain word has."""
-_PLAIN: Final = rf"[^\s;&,\"'{{}}()\[\]{_TELLING}]"
+_SECRET_MARKS: Final = r"0-9!@#$%^*+/=_~.\-"
+"""Characters that a plain word does not have; a value with one of them is taken for a secret."""
+_PLAIN: Final = rf"[^\s;&,\"'{{}}()\[\]{_SECRET_MARKS}]"
 
 
 @cache
 def secret_shapes() -> tuple[re.Pattern[str], ...]:
-    """Compiled on first use; a group named `value` marks the secret part, else the whole match is one."""
+    """The patterns, compiled on first use. The group `value` marks the secret part; without it the whole match is
+    secret.
+    """
     names, quoted, bare = SECRET_NAMES, _QUOTED, _BARE
     return (
         re.compile(
@@ -39,7 +41,7 @@ def secret_shapes() -> tuple[re.Pattern[str], ...]:
         ),
         re.compile(
             rf"(?i)(?:\b|(?<=_)){names}[\"']?\s{{0,4}}:\s{{0,4}}(?P<value>{quoted}"
-            rf"|(?={_PLAIN}{{0,64}}+[{_TELLING}]){bare}{{1,512}}|{bare}{{1,512}}+(?=[;,}}]|\s{{0,4}}(?:\n|\Z)))"
+            rf"|(?={_PLAIN}{{0,64}}+[{_SECRET_MARKS}]){bare}{{1,512}}|{bare}{{1,512}}+(?=[;,}}]|\s{{0,4}}(?:\n|\Z)))"
         ),
         re.compile(r"(?i)\b(?:bearer|basic|digest)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,2048})"),
         re.compile(rf"(?i)--{names}[ =](?P<value>[^\s\"']{{1,512}})"),
@@ -55,6 +57,6 @@ def secret_shapes() -> tuple[re.Pattern[str], ...]:
 
 
 def looks_secret(text: str, *, name: str = "") -> bool:
-    """Whether `text`, or `name=text` where it stands under a name, has the shape of a credential."""
+    """Whether `text`, or `name=text` when it belongs to a name, looks like a credential."""
     texts = (text, f"{name}={text}") if name and text else (text,)
     return any(shape.search(one) for shape in secret_shapes() for one in texts)

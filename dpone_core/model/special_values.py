@@ -1,6 +1,7 @@
-"""Values that a source's own types hold and no exact form exists for, and what a manifest declares them to become.
+"""Values of a source for which the target has no exact form, and what a manifest declares them to become.
 
-Without a rule such a value is refused by its column. A rule converts and counts; it never applies to another value.
+Without a rule such a value stops the load with an error that names its column. A rule converts that one value and
+counts the conversions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _MICROSECOND_DIGITS: Final = 6
 
 
 class SpecialValue(StrEnum):
-    """`zero_date` has no part but zeros; `partial_date` has a month or a day of zero and is not the zero date."""
+    """Values a rule can name. `zero_date` is 0000-00-00; `partial_date` has a month or a day of zero and is not the
+    zero date.
+    """
 
     INFINITY = "infinity"
     NEGATIVE_INFINITY = "-infinity"
@@ -30,34 +33,40 @@ class SpecialValue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialValueRule:
-    """One column's policy for one special value. `becomes` is NULL (None) or a value of the column as text: an ISO
-    8601 date or moment, or a number."""
+    """What one special value of one column becomes. `becomes` is None for NULL, or a value of the column as text: an
+    ISO 8601 date or time, or a number.
+    """
 
     column: str
     value: SpecialValue
     becomes: str | None
 
     def as_json(self) -> dict[str, object]:
+        """The rule as plans and evidence show it."""
         return {"column": self.column, "value": self.value.value, "becomes": self.becomes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedValues:
-    """How many values a rule converted among the rows of an attempt; None while they are not all counted."""
+    """How many values a rule converted in one attempt; `count` is None until all of its rows are counted."""
 
     rule: SpecialValueRule
     count: int | None
 
     def as_json(self) -> dict[str, object]:
+        """The rule and its count as evidence shows them."""
         return {**self.rule.as_json(), "converted": self.count}
 
 
-def uncounted(rules: Sequence[SpecialValueRule]) -> tuple[ConvertedValues, ...]:
+def unknown_counts(rules: Sequence[SpecialValueRule]) -> tuple[ConvertedValues, ...]:
+    """One entry per rule, each with an unknown count."""
     return tuple(ConvertedValues(rule=rule, count=None) for rule in rules)
 
 
-def total(rules: Sequence[SpecialValueRule], parts: Iterable[Sequence[ConvertedValues]]) -> tuple[ConvertedValues, ...]:
-    """The sum of several parts' counts, each of the same rules; None for a rule that a part has not counted."""
+def sum_counts(
+    rules: Sequence[SpecialValueRule], parts: Iterable[Sequence[ConvertedValues]]
+) -> tuple[ConvertedValues, ...]:
+    """Adds up the counts of several parts of one load. A count is None when any part has not counted that rule."""
     counts: list[int | None] = [0] * len(rules)
     for part in parts:
         found: list[int | None] = [each.count for each in part] if len(part) == len(rules) else [None] * len(rules)
@@ -69,12 +78,12 @@ def total(rules: Sequence[SpecialValueRule], parts: Iterable[Sequence[ConvertedV
 
 
 def counts_by_name(converted: Sequence[ConvertedValues]) -> dict[str, int | None]:
-    """What a checkpoint keeps of them: `column:value` -> count."""
+    """Counts by `column:value`, the form a checkpoint stores."""
     return {_name_of(each.rule): each.count for each in converted}
 
 
-def counted_in(stored: object, rules: Sequence[SpecialValueRule]) -> tuple[ConvertedValues, ...] | None:
-    """The counts of these rules as `counts_by_name` wrote them; None unless every one of them stands there."""
+def read_counts(stored: object, rules: Sequence[SpecialValueRule]) -> tuple[ConvertedValues, ...] | None:
+    """Reads the counts that `counts_by_name` wrote. Returns None unless each rule has a non-negative integer."""
     kept = stored if isinstance(stored, Mapping) else {}
     found = [kept.get(_name_of(rule)) for rule in rules]
     if any(type(count) is not int or count < 0 for count in found):
@@ -87,12 +96,12 @@ def _name_of(rule: SpecialValueRule) -> str:
 
 
 def flag_name(ordinal: int) -> str:
-    """The hidden column of a stream that says of each row whether the rule of this ordinal converted its value."""
+    """Name of the hidden stream column that is true where rule number `ordinal` converted the row's value."""
     return f"{FRAMEWORK_PREFIX}converted_{ordinal}"
 
 
 def with_flags(schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
-    """What a stream carries: the described columns, then one flag for each rule. `schema` itself without rules."""
+    """Schema of a stream: the described columns, then one flag column for each rule."""
     if not rules:
         return schema
     flags = (
@@ -103,8 +112,10 @@ def with_flags(schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableS
 
 
 def is_value_of(text: str, type_: ColumnType) -> bool:
-    """Whether `text` is exactly a value of a date, moment, decimal or float type. A moment may be a date alone,
-    which is its midnight; an instant states its offset."""
+    """Whether `text` is exactly one value of a date, timestamp, decimal or float type.
+
+    A date alone counts as a timestamp at midnight; a value of `timestamp_tz` must state its offset.
+    """
     try:
         match type_.kind:
             case ColumnKind.DATE:
@@ -123,7 +134,7 @@ def is_value_of(text: str, type_: ColumnType) -> bool:
 
 
 def instant_of(text: str) -> datetime:
-    """A moment as a wall clock of UTC, without a zone and with its microseconds."""
+    """Parses an ISO 8601 time as a wall clock in UTC without a zone, to the microsecond. Raises ValueError."""
     head, point, tail = text.partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
     moment = datetime.fromisoformat(f"{head}{point}{digits[:_MICROSECOND_DIGITS]}{tail[len(digits) :]}")
@@ -131,7 +142,7 @@ def instant_of(text: str) -> datetime:
 
 
 def _is_moment(text: str, type_: ColumnType) -> bool:
-    """Digits of the fraction that the type has no place for must be zero."""
+    """Whether the type can hold the time: digits of the fraction beyond its own must be zero."""
     instant_of(text)
     tail = text.partition(".")[2]
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))].rstrip("0")

@@ -1,7 +1,7 @@
-"""SQL text with its hash, and the interval tokens that are bound as parameters, never pasted into the text.
+"""SQL text with its hash, and the tokens in it that are bound as parameters and never pasted into the text.
 
-Tokens: `{{ data_interval_start }}`, `{{ data_interval_end }}`, `{{ logical_date }}`, `{{ ds }}`, `{{ run_id }}`,
-`{{ partition_key }}`. Anything else between double braces is an error at check.
+Tokens: `{{ data_interval_start }}`, `{{ data_interval_end }}`, `{{ logical_date }}`, `{{ ds }}`, `{{ run_id }}`, `{{
+partition_key }}`. Check refuses any other name between double braces.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ def sql_hash_of(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlText:
-    """`text` never leaves the process and is hidden from repr; `file` is the manifest-relative origin, if any."""
+    """One SQL text. `text` never leaves the process and is hidden from repr; `file` is its path relative to the
+    manifest, if any.
+    """
 
     text: str = field(repr=False)
     file: str | None = None
 
     @property
     def sql_hash(self) -> str:
+        """Hash of the stripped text."""
         return sql_hash_of(self.text)
 
     @property
@@ -43,18 +46,20 @@ class SqlText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSql:
-    """Text with driver placeholders and their values in order of appearance."""
+    """SQL text with the driver's placeholders, and the parameter values in order of appearance."""
 
     text: str = field(repr=False)
     parameters: tuple[str, ...] = field(default=(), repr=False)
 
 
 def bind_tokens(sql: SqlText, values: Mapping[str, str], placeholder: Callable[[int], str]) -> BoundSql:
-    """Replaces each token by `placeholder(ordinal)`; raises KeyError naming a token without value."""
+    """Replaces each token by `placeholder(ordinal)`, counted from 0. Raises KeyError naming a token that has no
+    value.
+    """
     parameters: list[str] = []
 
-    def bound(match: re.Match[str]) -> str:
+    def bind_one(match: re.Match[str]) -> str:
         parameters.append(values[match.group(1)])
         return placeholder(len(parameters) - 1)
 
-    return BoundSql(text=_TOKEN.sub(bound, sql.text), parameters=tuple(parameters))
+    return BoundSql(text=_TOKEN.sub(bind_one, sql.text), parameters=tuple(parameters))

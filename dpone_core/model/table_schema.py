@@ -1,4 +1,6 @@
-"""Our own column types, between every source and every sink. Not Arrow's: planning must work without pyarrow."""
+"""Tables, columns and column types between every source and every sink. Not Arrow's types: planning works without
+pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from enum import StrEnum
 
 
 class ColumnKind(StrEnum):
+    """Kinds of column types. `unsupported` marks a type of the engine that dpone cannot carry."""
+
     BOOLEAN = "boolean"
     INT8 = "int8"
     INT16 = "int16"
@@ -31,10 +35,11 @@ class ColumnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnType:
-    """`precision`/`scale` belong to decimals (digits), `fraction` to times and timestamps (0..9 decimal digits).
+    """One column type. `precision` and `scale` (digits) belong to decimals, `fraction` (0 to 9 digits) to times and
+    timestamps.
 
-    A decimal has both, or an engine would fill in what is missing in its own way (ValueError, VAL-16). `timestamp` is a
-    naive wall-clock value, `timestamp_tz` an instant in UTC. `native` names the engine's own type for messages; an
+    A decimal without both raises ValueError, because engines would fill in different ones. `timestamp` is a wall clock
+    without a zone, `timestamp_tz` an instant in UTC. `native` is the engine's own name of the type, for messages; an
     `unsupported` column is refused before any row is read.
     """
 
@@ -46,7 +51,7 @@ class ColumnType:
 
     def __post_init__(self) -> None:
         if self.kind is ColumnKind.DECIMAL and (self.precision is None or self.scale is None):
-            raise ValueError("a decimal has a precision and a scale")
+            raise ValueError("a decimal type needs both a precision and a scale")
 
     def __str__(self) -> str:
         if self.kind is ColumnKind.DECIMAL:
@@ -58,7 +63,7 @@ class ColumnType:
         return self.kind.value
 
     def same_values(self, other: ColumnType) -> bool:
-        """Whether both describe the same set of values, whatever the engine calls them."""
+        """Whether both types hold the same set of values; the engine's names for them do not matter."""
         return (self.kind, self.precision, self.scale, self.fraction) == (
             other.kind,
             other.precision,
@@ -69,6 +74,8 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
+    """A named column; `nullable` False means that it holds no NULL."""
+
     name: str
     type: ColumnType
     nullable: bool = True
@@ -76,20 +83,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """Columns in physical order; names are unique and compared exactly."""
+    """Columns in physical order. Names are unique and compared exactly, including case."""
 
     columns: tuple[Column, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Column names in physical order."""
         return tuple(column.name for column in self.columns)
 
     def find(self, name: str) -> Column | None:
+        """The column of exactly this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
     @property
     def business_columns(self) -> tuple[Column, ...]:
-        """Without the framework's own `__dpone__*` columns (ACC-22)."""
+        """Columns other than the technical `__dpone__*` ones (ACC-22)."""
         return tuple(column for column in self.columns if not is_framework_column(column.name))
 
 
@@ -97,4 +106,5 @@ FRAMEWORK_PREFIX = "__dpone__"
 
 
 def is_framework_column(name: str) -> bool:
+    """Whether the name has the reserved prefix `__dpone__`, in any case."""
     return name.lower().startswith(FRAMEWORK_PREFIX)

@@ -1,4 +1,4 @@
-"""One row of a connector's table of types, as its reference page shows it."""
+"""One row of the table that documents how a connector maps types."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeMapping:
-    """`engine` names the engine's types, `dpone` ours (as ColumnType prints them, `p`, `s`, `f` for digits).
+    """`engine` names the engine's types, `dpone` ours as ColumnType prints them (`p`, `s`, `f` stand for digits).
 
-    `read` says how a value travels, `written` which of ours a sink stores so (empty = none, or no sink); `refused`
-    which values or columns are refused, empty = none. `declared` lists the special values that a rule may convert, by
+    `read` describes how a value is read, `written` which of our types a sink stores this way (empty: none, or no sink),
+    `refused` which values or columns are refused (empty: none), `declared` the special values a rule may convert, in
     the manifest's words.
     """
 

@@ -1,4 +1,4 @@
-"""Closed vocabularies of the contract. Values are persisted and published: never rename one.
+"""Closed sets of words that manifests, reports and stored records share; a persisted value is never renamed.
 
 Contract: FAIL-24.
 """
@@ -9,13 +9,17 @@ from enum import StrEnum
 
 
 class Side(StrEnum):
+    """Datasets of a load: read from, staged, published."""
+
     SOURCE = "source"
     STAGED = "staged"
     TARGET = "target"
 
 
 class Boundary(StrEnum):
-    """Which commit boundary an observation stands at (RCPT-16)."""
+    """Where in the load an observation was made: before the commit, after it, or while a resume validates earlier
+    work (RCPT-16).
+    """
 
     PRE_COMMIT = "pre_commit"
     POST_COMMIT = "post_commit"
@@ -23,7 +27,9 @@ class Boundary(StrEnum):
 
 
 class LoadPath(StrEnum):
-    """How a sink publishes: `staged` commits by finalize, `legacy` by sink.load, `resume` not at all."""
+    """How a sink publishes: `staged` by finalize after staging, `legacy` by sink.load alone, `resume` publishes
+    nothing.
+    """
 
     STAGED = "staged"
     LEGACY = "legacy"
@@ -31,7 +37,7 @@ class LoadPath(StrEnum):
 
     @property
     def boundary(self) -> Boundary:
-        """The boundary a quality receipt of this path must carry (RCPT-16)."""
+        """The boundary that a quality receipt of this path must state (RCPT-16)."""
         return _BOUNDARY_OF_PATH[self]
 
     @property
@@ -53,11 +59,15 @@ _SIDES_OF_PATH = {
 
 
 class FinalizationPhase(StrEnum):
+    """Whether gates run before rows become visible (`pre_finalize`) or after (`legacy_post_finalize`)."""
+
     PRE_FINALIZE = "pre_finalize"
     LEGACY_POST_FINALIZE = "legacy_post_finalize"
 
 
 class StrategyMode(StrEnum):
+    """How new rows change the target."""
+
     FULL_REFRESH = "full_refresh"
     INCREMENTAL_APPEND = "incremental_append"
     INCREMENTAL_MERGE = "incremental_merge"
@@ -65,16 +75,21 @@ class StrategyMode(StrEnum):
 
     @property
     def is_incremental(self) -> bool:
+        """Whether the strategy reads by a cursor."""
         return self in (StrategyMode.INCREMENTAL_APPEND, StrategyMode.INCREMENTAL_MERGE)
 
 
 class StateType(StrEnum):
+    """Where the cursor of a source is kept."""
+
     SINK = "sink"
     FILE = "file"
     DISABLED = "disabled"
 
 
 class HookPhase(StrEnum):
+    """Whether a hook runs before extraction or after the commit."""
+
     PRE = "pre_hook"
     POST = "post_hook"
 
@@ -93,21 +108,29 @@ class HookKind(StrEnum):
 
 
 class HookConnector(StrEnum):
+    """Whose connection executes a hook's SQL."""
+
     SOURCE = "source"
     SINK = "sink"
 
 
 class HookRetryPolicy(StrEnum):
+    """Whether a hook that was started may be repeated automatically."""
+
     NONE = "none"
     DEFAULT = "default"
 
 
 class AirflowExecution(StrEnum):
+    """Whether a hook runs inside the load or as an Airflow task of its own."""
+
     INLINE = "inline"
     SEPARATE_TASK = "separate_task"
 
 
 class GateType(StrEnum):
+    """Types of quality gates that a manifest can declare."""
+
     ROW_COUNT_RECONCILIATION = "row_count_reconciliation"
     MIN_ROWS = "min_rows"
     TYPED_HASH_RECONCILIATION = "typed_hash_reconciliation"
@@ -124,11 +147,15 @@ EXECUTABLE_GATE_TYPES = frozenset(
 
 
 class Severity(StrEnum):
+    """`error` blocks the load, `warning` is only reported."""
+
     ERROR = "error"
     WARNING = "warning"
 
 
 class GateStatus(StrEnum):
+    """Result of one gate."""
+
     PASSED = "passed"
     FAILED = "failed"
     WARNING = "warning"
@@ -136,27 +163,37 @@ class GateStatus(StrEnum):
 
 
 class ToleranceMode(StrEnum):
+    """Unit of an allowed difference: rows, or percent of the source rows."""
+
     ABSOLUTE = "absolute"
     PCT = "pct"
 
 
 class HashMode(StrEnum):
+    """Whether a typed hash covers every row or a part selected by key."""
+
     FULL = "full"
     SAMPLE = "sample"
 
 
 class AcceptanceMode(StrEnum):
+    """Whether a missing acceptance metric is a warning or fails the run."""
+
     WARN_ONLY = "warn_only"
     REQUIRED = "required"
 
 
 class TargetState(StrEnum):
+    """What is known about the target after a failure."""
+
     NOT_MUTATED = "not_mutated"
     MUTATION_RETURNED_SUCCESS = "mutation_returned_success"
     UNKNOWN = "unknown"
 
 
 class CheckpointState(StrEnum):
+    """What is known about the checkpoints after a failure."""
+
     NOT_ADVANCED = "not_advanced"
     COMMITTED = "committed"
     NOT_APPLICABLE = "not_applicable"
@@ -164,7 +201,7 @@ class CheckpointState(StrEnum):
 
 
 class SourceState(StrEnum):
-    """What became of the source state; `advanced` and `not_applicable` stand in receipts of runs that got so far."""
+    """What is known about the source's cursor. `advanced` and `not_applicable` appear in step receipts only."""
 
     NOT_ADVANCED = "not_advanced"
     UNKNOWN = "unknown"
@@ -173,6 +210,8 @@ class SourceState(StrEnum):
 
 
 class RetryClassification(StrEnum):
+    """What a retry may do, from harmless to a manual check first."""
+
     RETRY_BEFORE_TARGET_MUTATION = "retry_before_target_mutation"
     RETRY_VIA_NATIVE_RESUME = "retry_via_native_resume"
     RETRY_MAY_REPEAT_TARGET_MUTATION = "retry_may_repeat_target_mutation"
@@ -180,6 +219,7 @@ class RetryClassification(StrEnum):
 
     @property
     def allows_automatic_retry(self) -> bool:
+        """Whether a retry repeats nothing that has already become visible."""
         return self in (
             RetryClassification.RETRY_BEFORE_TARGET_MUTATION,
             RetryClassification.RETRY_VIA_NATIVE_RESUME,
@@ -187,7 +227,7 @@ class RetryClassification(StrEnum):
 
 
 class StepKind(StrEnum):
-    """Kinds of run-spec steps, one Airflow task each."""
+    """Kinds of run-spec steps. Each step is one Airflow task; `transfer_partition` is one per key range."""
 
     BUNDLE_VERIFY = "bundle_verify"
     HOOK = "hook"
@@ -197,6 +237,8 @@ class StepKind(StrEnum):
 
 
 class StepStatus(StrEnum):
+    """How a step ended; `refused` means that nothing ran."""
+
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     REFUSED = "refused"
@@ -204,13 +246,15 @@ class StepStatus(StrEnum):
 
 
 class WithoutReceipt(StrEnum):
-    """What an operator does when a step left no receipt at all."""
+    """What the Airflow operator does when a step left no receipt."""
 
     RETRY = "retry"
     STOP = "stop"
 
 
 class LineagePreset(StrEnum):
+    """Named sets of technical columns."""
+
     OFF = "off"
     MINIMAL = "minimal"
     BULK_STANDARD = "bulk_standard"
@@ -220,5 +264,7 @@ class LineagePreset(StrEnum):
 
 
 class SchemaEvolution(StrEnum):
+    """What happens to columns that the source has and the target lacks."""
+
     REFUSE = "refuse"
     ADD_COLUMNS = "add_columns"

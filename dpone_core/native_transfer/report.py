@@ -18,7 +18,7 @@ from typing import Final
 from dpone_core.model.identity import safe_run_id
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint
-from dpone_core.model.special_values import ConvertedValues, counted_in, counts_by_name, total
+from dpone_core.model.special_values import ConvertedValues, counts_by_name, read_counts, sum_counts
 from dpone_core.native_transfer.decision import ResumePlan
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from dpone_core.ports.runtime import EvidenceFiles
@@ -111,8 +111,8 @@ def _converted(
     it.
     """
     rules = tuple(each.rule for each in declared)
-    parts = [counted_in(record.diagnostics.get(CONVERTED_FIELD), rules) or () for record in records]
-    return {"converted_values": counts_by_name(total(rules, parts))} if rules else {}
+    parts = [read_counts(record.diagnostics.get(CONVERTED_FIELD), rules) or () for record in records]
+    return {"converted_values": counts_by_name(sum_counts(rules, parts))} if rules else {}
 
 
 def checkpoint_summary(records: Iterable[PartitionCheckpoint]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Cursor values as text, by the rules of ports.source.CursorWindow: whether a text is one, and one earlier."""
+"""Checks and shifts cursor values in the text form that ports.source.CursorWindow defines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _DATED: Final = frozenset({ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIM
 
 
 def is_cursor_value(text: str, kind: ColumnKind) -> bool:
-    """Integers and decimals as `str()` gives them, dates and times in ISO 8601, text as it is."""
+    """Whether `text` is a cursor value of this column kind: integers and decimals as `str()` prints them, dates and
+    times in ISO 8601, text as it is.
+    """
     try:
         if kind in _INTEGERS:
             return str(int(text)) == text
@@ -34,17 +36,21 @@ def is_cursor_value(text: str, kind: ColumnKind) -> bool:
 
 
 def refuse_undated_lookback(column: str, kind: ColumnKind) -> None:
-    """A duration can be taken from dates and times only."""
+    """Raises ConnectorError, code cursor_lookback_unsupported, when the cursor column is neither a date nor a
+    timestamp.
+    """
     if kind not in _DATED:
         raise ConnectorError(
-            f"lookback is a duration and cursor column {column!r} is {kind}",
+            f"lookback needs a date or timestamp as cursor, and column {column!r} is {kind}",
             code="cursor_lookback_unsupported",
             fix="remove lookback, or choose a date or timestamp column as cursor",
         )
 
 
-def earlier(text: str, kind: ColumnKind, lookback: timedelta) -> str | None:
-    """The value `lookback` before `text`, a date rounded down; None = before the first one there is."""
+def subtract_lookback(text: str, kind: ColumnKind, lookback: timedelta) -> str | None:
+    """The value `lookback` before `text`, a date rounded down. None when that lies before the first date of the
+    calendar.
+    """
     try:
         if kind is ColumnKind.DATE:
             midnight = datetime.combine(date.fromisoformat(text), datetime.min.time())

@@ -1,6 +1,7 @@
-"""HookGraph: the order in which the hooks of one phase run, as a pure value (HOOK-02).
+"""The order in which the hooks of one phase run, as a pure value (HOOK-02).
 
-Dependencies first; among hooks that are free to run, authored order decides. Cycles are named before anything runs.
+A hook runs after the hooks it depends on; hooks that could run at the same time run in authored order. A cycle is
+reported before anything runs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HOOK_DEPENDENCY_UNKNOWN = "DPONE_HOOK_DEPENDENCY_UNKNOWN"
 
 
 class HookGraphError(ETLConfigurationError):
-    """The hooks of a phase have no order; `hook_ids` names those concerned (a cycle in its own order)."""
+    """The hooks of a phase cannot be ordered. `hook_ids` names the hooks concerned, a cycle in its own order."""
 
     code = HOOK_CYCLE
 
@@ -32,14 +33,16 @@ class HookGraphError(ETLConfigurationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookGraph:
-    """`ordered` is ready to run; build it with `HookGraph.of`."""
+    """Hooks of one phase in execution order; build it with `HookGraph.of`."""
 
     phase: HookPhase
     ordered: tuple[HookDefinition, ...] = ()
 
     @classmethod
     def of(cls, hooks: Iterable[HookDefinition], phase: HookPhase) -> HookGraph:
-        """Hooks of other phases are left out. Raises HookGraphError: repeated id, unknown dependency, cycle."""
+        """Orders the hooks of `phase`; others are ignored. Raises HookGraphError for a repeated id, an unknown
+        dependency or a cycle.
+        """
         members = tuple(hook for hook in hooks if hook.phase is phase)
         _check_references(members, phase)
         cycle = first_cycle({hook.id: hook.depends_on for hook in members})
@@ -60,13 +63,14 @@ class HookGraph:
         return cls(phase=phase, ordered=tuple(ordered))
 
     def hook(self, hook_id: str) -> HookDefinition | None:
+        """The hook with this id, or None."""
         return next((hook for hook in self.ordered if hook.id == hook_id), None)
 
 
 def refuse_unsafe_hooks(config: LoadConfig) -> None:
-    """The SQL guard, also for a LoadConfig that no manifest stands behind. Raises RouteRefusedError.
+    """Applies the SQL guard to every SQL hook, also of a LoadConfig built without a manifest. Raises RouteRefusedError.
 
-    The guard and its parser are imported only where there is SQL to judge.
+    The guard and its parser are imported only when there is SQL.
     """
     for phase in HookPhase:
         for index, hook in enumerate(config.hooks_of(phase)):
@@ -100,7 +104,7 @@ def _check_references(hooks: tuple[HookDefinition, ...], phase: HookPhase) -> No
         unknown = next((needed for needed in hook.depends_on if needed not in ids), None)
         if unknown is not None:
             raise HookGraphError(
-                f"hook '{hook.id}' depends on '{unknown}', which is no hook of {phase}",
+                f"hook '{hook.id}' depends on '{unknown}', and {phase} has no hook with that id",
                 code=HOOK_DEPENDENCY_UNKNOWN,
                 phase=phase,
                 hook_ids=(hook.id, unknown),
@@ -109,7 +113,7 @@ def _check_references(hooks: tuple[HookDefinition, ...], phase: HookPhase) -> No
 
 
 def first_cycle(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Ids along the first cycle, its start repeated at the end; empty without one. Unknown ids are not followed."""
+    """Ids along the first cycle with its start repeated at the end; empty without a cycle. Unknown ids are ignored."""
     waiting = {node: [needed for needed in needs if needed in dependencies] for node, needs in dependencies.items()}
     while free := [node for node, needs in waiting.items() if not any(needed in waiting for needed in needs)]:
         for node in free:

@@ -1,7 +1,7 @@
-"""Keys as integers and back, so that ranges are plain arithmetic. Pure.
+"""Converts key values to integers and back, so that key ranges can be computed by arithmetic. Pure.
 
-Text is ordered by code point, a UUID as its 128 bits, times by microseconds: a finer bound rounds down and keeps its
-own text.
+Text is ordered by code point, a UUID as a number of 128 bits, times by microseconds. A bound with finer digits is
+rounded down for the arithmetic and keeps its own text.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ _MAX_EXPONENT: Final = 100
 
 
 class PartitionKeyError(ETLExecutionError):
-    """The key cannot be split into ranges; nothing was read and nothing mutated. No value is named."""
+    """The key cannot be split into ranges; nothing was read or changed. The message names no value."""
 
     code = "partition_key_unsupported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Keys as integers and back. `number` may round down; `text` is exact."""
+    """A conversion in both directions: `number` takes a key's text and may round down, `text` is exact."""
 
     number: Callable[[str], int]
     text: Callable[[int], str]
 
 
 def scale_of(key: Column, bounds: KeyBounds) -> Scale:
+    """The conversion for this key column. Raises PartitionKeyError for a type without ranges."""
     kind = key.type.kind
     if kind in INTEGER_KINDS:
         return Scale(number=int, text=str)
@@ -68,16 +69,17 @@ def scale_of(key: Column, bounds: KeyBounds) -> Scale:
             return _text_scale(bounds.lower or "", bounds.upper or "")
         case _:
             raise PartitionKeyError(
-                f"partitioning column '{key.name}' is {key.type}, which has no ranges",
+                f"partitioning column '{key.name}' has type {key.type}, which cannot be split into ranges",
                 fix="choose an integer, decimal, date, timestamp, uuid or text column",
             )
 
 
-def start_of(key: Column, whole: PartitionGranularity) -> Callable[[int], int]:
-    """The number at which the day, month, year or value begins that a number of the key's scale lies in; UTC.
+def partition_start(key: Column, granularity: PartitionGranularity) -> Callable[[int], int]:
+    """Returns a function that takes a number of the key's scale and gives the number at which its day, month, year
+    (UTC) or value begins.
 
-    Raises PartitionKeyError for text, of which only the target can say which values are one partition, and for a type
-    without days.
+    Raises PartitionKeyError for a type without days, and for text, because only the target decides which texts form one
+    partition.
     """
     kind = key.type.kind
     if kind is ColumnKind.STRING:
@@ -85,21 +87,21 @@ def start_of(key: Column, whole: PartitionGranularity) -> Callable[[int], int]:
             f"partitioning column '{key.name}' is text, and a range of text may divide a target partition",
             fix="remove source.options.partitioning, or partition the target by a number, date or timestamp",
         )
-    if whole is PartitionGranularity.VALUE:
+    if granularity is PartitionGranularity.VALUE:
         return lambda number: number
     if kind is ColumnKind.DATE:
-        return lambda number: _day_of(date.fromordinal(number), whole).toordinal()
+        return lambda number: _day_of(date.fromordinal(number), granularity).toordinal()
     if kind not in _TIMES:
         raise PartitionKeyError(
-            f"partitioning column '{key.name}' is {key.type} and has no {whole}",
+            f"the target is partitioned by {granularity}, and partitioning column '{key.name}' has type {key.type}",
             fix="partition the target by value, or by a date or timestamp column",
         )
-    return lambda number: _midnight(_day_of((_EPOCH + number * _MICROSECOND).date(), whole))
+    return lambda number: _midnight(_day_of((_EPOCH + number * _MICROSECOND).date(), granularity))
 
 
-def _day_of(day: date, whole: PartitionGranularity) -> date:
-    """The first day of its month or year."""
-    match whole:
+def _day_of(day: date, granularity: PartitionGranularity) -> date:
+    """The first day of the month or year of `day`, or `day` itself."""
+    match granularity:
         case PartitionGranularity.YEAR:
             return day.replace(month=1, day=1)
         case PartitionGranularity.MONTH:
@@ -123,10 +125,10 @@ def _decimal_scale(key: ColumnType) -> Scale:
         assert isinstance(exponent, int)  # finite
         if abs(exponent) > _MAX_EXPONENT:
             raise ValueError("no value of a decimal column")
-        whole = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+        granularity = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
         shift = scale + exponent
         power = int(10 ** abs(shift))
-        return whole * power if shift >= 0 else whole // power
+        return granularity * power if shift >= 0 else granularity // power
 
     def text(value: int) -> str:
         digits = str(abs(value)).rjust(scale + 1, "0")
@@ -173,10 +175,10 @@ def _uuid_text(number: int) -> str:
 
 
 def _text_scale(lower: str, upper: str) -> Scale:
-    """The first characters after the common prefix as digits; 0 stands for the end of the text.
+    """Reads the first characters after the common prefix as digits; 0 stands for the end of the text.
 
-    Edges are made of characters between the two bounds' own alphabets, so that an engine which can hold the bounds
-    can hold an edge; surrogates and NUL never appear.
+    Range edges use characters of the bounds' own alphabet, so that an engine that can store the bounds can store an
+    edge; surrogates and NUL never appear.
     """
     prefix = _common_prefix(lower, upper)
     base = 0x80 if (lower[len(prefix) :] + upper[len(prefix) :]).isascii() else 0x110000
@@ -199,14 +201,14 @@ def _text_scale(lower: str, upper: str) -> Scale:
         for digit in reversed(digits):
             if digit == 0:
                 break
-            characters += _storable(digit - 1, base)
+            characters += _nearest_storable_character(digit - 1, base)
         return prefix + characters
 
     return Scale(number=number, text=text)
 
 
-def _storable(code: int, base: int) -> str:
-    """The character, or its nearest neighbour that every engine stores."""
+def _nearest_storable_character(code: int, base: int) -> str:
+    """The character with this code, or the nearest one that every engine can store."""
     if base == 0x80:
         return chr(min(max(code, 0x20), 0x7E))
     return chr(0xD7FF if 0xD800 <= code <= 0xDFFF else max(code, 0x20))

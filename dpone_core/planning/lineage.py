@@ -1,4 +1,4 @@
-"""Which technical columns a load writes (LIFE-11)."""
+"""Decides which technical columns a load writes (LIFE-11)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ ROW_ID_UNAVAILABLE = "row_identity_without_unique_key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageChoice:
+    """The technical columns to write, in order, and stable codes of warnings."""
+
     columns: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
 
 def choose_lineage(lineage: LineageConfig, unique_key: tuple[str, ...]) -> LineageChoice:
-    """The row id is written only with a deterministic unique key; without one the declared policy decides.
+    """Chooses the columns of the preset. The row id is written only when there is a unique key.
 
-    Presets `bulk_standard`, `standard` and `debug` identify rows under `row_identity.mode: auto`.
+    Without a unique key `unsupported_policy` decides: `fail` raises RouteRefusedError, `warn` omits the row id with a
+    warning. The presets `bulk_standard`, `standard` and `debug` write it under `row_identity.mode: auto`.
     """
     if not lineage.enabled or lineage.preset is LineagePreset.OFF:
         return LineageChoice(columns=())

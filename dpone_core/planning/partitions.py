@@ -1,9 +1,9 @@
-"""Splits the span between a key's least and greatest value into half-open ranges. Pure arithmetic, no source.
+"""Splits the span between a key's least and greatest value into half-open ranges. Pure arithmetic; no source is read.
 
-The first range begins at the least value, the last one ends with the greatest one included, and the partition of NULL
-keys always stands first: every value in the span, and every NULL, lies in exactly one partition, however skewed the
-values are. Ranges are of equal width, not of equal rows. Text is ordered by code point, a UUID as its 128 bits; a
-source that orders otherwise must compare so or refuse.
+The first range begins at the least value and the last one includes the greatest; the partition of NULL keys comes
+first. Every value in the span and every NULL lies in exactly one partition. Ranges have equal width, not an equal
+number of rows. Text is ordered by code point and a UUID as a number of 128 bits; a source that orders them otherwise
+must compare in this order or refuse.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.partition import KeyBounds, KeyRange, TransferRoute
 from dpone_core.model.table_schema import Column, ColumnKind
 from dpone_core.model.vocabulary import StrategyMode
-from dpone_core.planning.key_scales import PartitionKeyError, Scale, scale_of, start_of
+from dpone_core.planning.key_scales import PartitionKeyError, Scale, partition_start, scale_of
 
 
 def route_of(plan: LoadPlan) -> TransferRoute:
-    """Source, target and strategy of a plan; the target with its namespace, so that two spellings are one route."""
+    """Source, target and strategy of a plan. The target always names its schema, so that two spellings give one
+    route.
+    """
     target = plan.target
     named = TableName(schema=target.table.schema or target.default_schema or None, name=target.table.name)
     return TransferRoute(source_table=plan.source.dataset, target_table=str(named), strategy=target.strategy)
 
 
-def whole_partitions(config: LoadConfig) -> PartitionGranularity | None:
-    """What of the key a range must not divide: the target partitions that a publication replaces; None for others."""
+def replaced_granularity(config: LoadConfig) -> PartitionGranularity | None:
+    """Granularity of the target partitions that a publication replaces, which no range may divide; None for other
+    strategies.
+    """
     partition = config.sink.physical_design.partition_by
     if config.sink.strategy.mode is not StrategyMode.PARTITION_REPLACE or partition is None:
         return None
@@ -34,17 +38,16 @@ def whole_partitions(config: LoadConfig) -> PartitionGranularity | None:
 
 
 def plan_ranges(
-    key: Column, bounds: KeyBounds, partitions: int, whole: PartitionGranularity | None = None
+    key: Column, bounds: KeyBounds, partitions: int, granularity: PartitionGranularity | None = None
 ) -> tuple[KeyRange, ...]:
-    """The NULL partition, then at most `partitions` ranges; fewer where the span has fewer values.
+    """Returns the NULL partition, then at most `partitions` ranges; fewer where the span has fewer values.
 
-    With `whole` no day, month, year or value of the key lies in two ranges: what replaces target partitions of that
-    granularity replaces nothing that another range has loaded.
-
-    Raises PartitionKeyError for a type that has no ranges and for bounds that are not values of the key.
+    With `granularity` no day, month, year or value of the key lies in two ranges, so that replacing target partitions
+    of that granularity removes no rows of another range. Raises PartitionKeyError for a type without ranges and for
+    bounds that are not values of the key.
     """
     scale = scale_of(key, bounds)
-    start = None if whole is None else start_of(key, whole)
+    start = None if granularity is None else partition_start(key, granularity)
     null = KeyRange(partition_index=0, is_null_partition=True)
     if bounds.lower is None or bounds.upper is None:
         if bounds.lower is not None or bounds.upper is not None:
@@ -63,10 +66,12 @@ def plan_ranges(
     return (null, *_ranges(starts, bounds.upper))
 
 
-def covering(key: Column, given: KeyBounds, observed: KeyBounds) -> KeyBounds:
-    """The given bounds with the observed number of rows; ids of their ranges stay the same while the source grows.
+def apply_authored_bounds(key: Column, given: KeyBounds, observed: KeyBounds) -> KeyBounds:
+    """Returns the authored bounds with the observed number of rows, so that range ids stay equal while the source
+    grows.
 
-    Raises PartitionKeyError `partition_bounds_do_not_cover` when a key of the source lies outside: it would be lost.
+    Raises PartitionKeyError, code partition_bounds_do_not_cover, when a key of the source lies outside: its row would
+    be lost.
     """
     if given.lower is None or given.upper is None:
         raise _invalid(key)
@@ -83,7 +88,7 @@ def covering(key: Column, given: KeyBounds, observed: KeyBounds) -> KeyBounds:
             raise _invalid(key) from error
     if below or above:
         raise PartitionKeyError(
-            f"the source holds values of '{key.name}' outside the given bounds; their rows would not be loaded",
+            f"the source holds values of '{key.name}' outside the authored bounds; their rows would not be loaded",
             code="partition_bounds_do_not_cover",
             fix="widen source.options.partitioning.bounds, or remove them",
         )
@@ -97,7 +102,7 @@ def _reaches(scale: Scale, given: str, observed: str) -> bool:
 
 
 def _starts(lower: str, upper: str, edges: list[str], scale: Scale) -> list[str]:
-    """Where each range begins; the text of an edge may have come closer to a bound than its number."""
+    """Text at which each range begins. An edge whose text fell onto or below a bound is dropped."""
     first, last = scale.number(lower), scale.number(upper)
     inner = {edge: scale.number(edge) for edge in edges}
     kept = sorted((edge for edge, number in inner.items() if first < number <= last), key=lambda edge: inner[edge])
@@ -127,7 +132,7 @@ def _edges(lower: int, upper: int, partitions: int) -> list[int]:
 
 def _invalid(key: Column) -> PartitionKeyError:
     return PartitionKeyError(
-        f"partitioning column '{key.name}' holds bounds that are no finite {key.type} values in order",
+        f"bounds of partitioning column '{key.name}' must be finite {key.type} values, the lower one first",
         code="partition_bounds_invalid",
         fix="choose another column, or filter such values in options.query",
     )

@@ -1,4 +1,4 @@
-"""LoadConfig + descriptors -> LoadPlan. Pure: no connection, no clock, no file."""
+"""Plans one load: takes a LoadConfig and the declarations of both connectors, gives a LoadPlan. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from dpone_core.planning.route import Route, RouteRefusedError, choose_route
 
 
 def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> LoadPlan:
-    """Raises RouteRefusedError or a hook graph error; what it decides, the run follows without deciding again."""
+    """Plans one process. The run follows the plan without deciding again. Raises RouteRefusedError or
+    HookGraphError.
+    """
     route = choose_route(config, source, sink)
     refuse_lookback(config)
     refuse_unsafe_hooks(config)
@@ -48,12 +50,14 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
 
 
 def refuse_lookback(config: LoadConfig) -> None:
-    """Append would write the rows of the overlap a second time."""
+    """Raises RouteRefusedError for a lookback under incremental_append, which would write the repeated rows a second
+    time.
+    """
     incremental = config.source.incremental
     appends = config.sink.strategy.mode is StrategyMode.INCREMENTAL_APPEND
     if appends and incremental is not None and incremental.lookback > timedelta():
         raise RouteRefusedError(
-            "incremental_append would append the overlapping rows again",
+            "with lookback, incremental_append would write rows of the last load a second time",
             path=("source", "options", "incremental", "lookback"),
             fix="remove lookback; the half-open window already waits for ties of the newest cursor value",
         )

@@ -1,4 +1,4 @@
-"""A LoadPlan as JSON: what a person approves before anything runs."""
+"""Renders a LoadPlan as JSON, text and Markdown for the person who approves it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOOK_GRAPH_KIND: Final = "dpone.hook_graph.v1"
 
 
 def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, object]:
-    """Closed, deterministic, free of secrets and SQL text."""
+    """The plan in the published shape dpone.plan.v1: equal plans give equal documents, without secrets and SQL text."""
     acceptance = snapshot.acceptance
     return {
         "kind": PLAN_KIND,
@@ -72,7 +72,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
 
 
 def _partitioning(plan: LoadPlan) -> dict[str, object]:
-    """Only of a plan that splits its extraction: into what, and how the ranges become visible."""
+    """Key ranges of a plan that has them: how the source is split and how the ranges become visible."""
     split = plan.source.partitioning
     if split is None:
         return {}
@@ -91,7 +91,7 @@ def _partitioning(plan: LoadPlan) -> dict[str, object]:
 
 
 def _special_values(plan: LoadPlan) -> dict[str, object]:
-    """Only of a plan that converts some. No replacement is the text NULL, so it can stand for what it says."""
+    """Rules of a plan that has them. NULL is printed as the text NULL, which no authored replacement can be."""
     rules = plan.source.special_values
     shown = [rule.as_json() | {"becomes": rule.becomes or "NULL"} for rule in rules]
     return {"special_values": shown} if rules else {}
@@ -160,7 +160,7 @@ def _hook(hook: HookDefinition) -> dict[str, object]:
 
 
 def hook_graph_json(plan: LoadPlan) -> dict[str, object]:
-    """Nodes in execution order and edges `[before, after]`; the load stands between the phases."""
+    """Hooks as nodes in execution order and `[before, after]` as edges; the load stands between the two phases."""
     hooks = (*plan.pre_hooks, *plan.post_hooks)
     return {
         "process": plan.process,
@@ -170,8 +170,9 @@ def hook_graph_json(plan: LoadPlan) -> dict[str, object]:
 
 
 def _edges(plan: LoadPlan) -> list[tuple[str, str]]:
-    """Authored dependencies; a pre-hook nothing waits for leads to the load, a post-hook that waits for nothing
-    comes from it."""
+    """Authored dependencies, and edges to and from the load: from each pre-hook that no other hook waits for, to
+    each post-hook that waits for none.
+    """
     edges: list[tuple[str, str]] = []
     for hook in (*plan.pre_hooks, *plan.post_hooks):
         edges += [(f"{hook.phase.value}_{needed}", _node(hook)) for needed in hook.depends_on]

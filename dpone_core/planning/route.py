@@ -1,4 +1,4 @@
-"""Which way a load goes, decided from what the connectors declare. Undeclared = refused, before anything runs."""
+"""Chooses how a load runs from what the connectors declare. What is not declared is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ FieldPath = tuple[str | int, ...]
 
 
 class RouteRefusedError(ETLConfigurationError):
-    """The chosen connectors cannot do what the manifest asks; `path` is the authored field, `reason` why."""
+    """These connectors cannot do what the manifest requests. `path` is the authored field, `reason` the message
+    without it.
+    """
 
     code = "DPONE_ROUTE_REFUSED"
 
@@ -26,6 +28,8 @@ class RouteRefusedError(ETLConfigurationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
+    """The chosen traits of source and sink, the finaliser and the load path."""
+
     source: SourceTraits
     sink: SinkTraits
     finaliser: Finaliser
@@ -37,14 +41,18 @@ _RANGED: Final = (StrategyMode.FULL_REFRESH, StrategyMode.INCREMENTAL_APPEND, St
 
 
 def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> None:
-    """Native transfer needs a source that reads key ranges, a sink that stages them, and a strategy they add up to."""
+    """Raises RouteRefusedError unless source, sink and strategy can transfer key ranges; does nothing without
+    partitioning.
+    """
     path = ("source", "options", "partitioning")
     if config.source.partitioning is None:
         return
     for side, traits in ((source, source.source), (sink, sink.sink)):
         if traits is None or not traits.key_ranges:
             raise RouteRefusedError(
-                f"connector '{side.type}' does not transfer key ranges", path=path, fix="remove it; one reader is used"
+                f"connector '{side.type}' cannot transfer key ranges",
+                path=path,
+                fix="remove it; then one reader reads everything",
             )
     _refuse_unranged_format(config, source)
     mode = config.sink.strategy.mode
@@ -52,7 +60,7 @@ def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: C
         _refuse_legacy_ranges(config, sink.type)
     if mode not in _RANGED:
         raise RouteRefusedError(
-            f"'{mode}' does not publish key ranges",
+            f"strategy '{mode}' cannot publish key ranges",
             path=path,
             fix=f"remove it, or use one of: {', '.join(_RANGED)}",
         )
@@ -60,13 +68,13 @@ def refuse_partitioning(config: LoadConfig, source: ConnectorDescriptor, sink: C
 
 
 def _refuse_divided_partitions(config: LoadConfig) -> None:
-    """A range replaces the target partitions of its rows, so none may have rows in another range."""
+    """A range replaces the target partitions of its rows, so no target partition may have rows in two ranges."""
     partition, split = config.sink.physical_design.partition_by, config.source.partitioning
     if config.sink.strategy.mode is not StrategyMode.PARTITION_REPLACE or partition is None or split is None:
         return
     if partition.column != split.column:
         raise RouteRefusedError(
-            f"ranges of '{split.column}' would divide target partitions of '{partition.column}'",
+            f"ranges of '{split.column}' would divide the target's partitions by '{partition.column}'",
             path=("source", "options", "partitioning", "column"),
             fix=f"write column: {partition.column}, or remove partitioning",
         )
@@ -76,41 +84,41 @@ def _refuse_unranged_format(config: LoadConfig, source: ConnectorDescriptor) -> 
     asked = config.source.format
     if asked is not None and source.source is not None and asked not in source.source.ranged_formats:
         raise RouteRefusedError(
-            f"{asked} files are not split into key ranges",
+            f"{asked} files cannot be split into key ranges",
             path=("source", "options", "partitioning"),
             fix="remove it; one reader is used",
         )
 
 
 def _refuse_legacy_ranges(config: LoadConfig, sink: str) -> None:
-    """Without staging every range is visible by itself: nothing could replace a whole target range by range."""
+    """A sink without staging shows each range as soon as it is written, so it cannot replace a whole target."""
     path = ("source", "options", "partitioning")
     if config.sink.strategy.mode is not StrategyMode.INCREMENTAL_APPEND:
         raise RouteRefusedError(
-            f"sink '{sink}' publishes each range by itself, which only incremental_append adds up to",
+            f"sink '{sink}' publishes each range separately, which is correct for incremental_append only",
             path=path,
             fix="remove it, or use incremental_append",
         )
     if config.source.partitioning is not None and config.source.partitioning.workers > 1:
         raise RouteRefusedError(
-            f"sink '{sink}' takes one range after the other", path=(*path, "workers"), fix="write workers: 1"
+            f"sink '{sink}' can write one range at a time only", path=(*path, "workers"), fix="write workers: 1"
         )
 
 
 def refuse_special_values(config: LoadConfig, source: ConnectorDescriptor) -> None:
-    """A rule for a value that the source's engine does not have, or cannot convert, would have no effect."""
+    """Raises RouteRefusedError for a rule about a value that the source's engine does not have or cannot convert."""
     known = () if source.source is None else source.source.special_values
     for rule in config.source.special_values:
         if rule.value not in known:
             raise RouteRefusedError(
-                f"source '{source.type}' converts no '{rule.value}', asked for column '{rule.column}'",
+                f"source '{source.type}' cannot convert '{rule.value}', which a rule of column '{rule.column}' needs",
                 path=("source", "options", "special_values"),
                 fix=f"use one of: {', '.join(known)}" if known else "remove it, or convert the values in options.query",
             )
 
 
 def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> Route:
-    """Raises RouteRefusedError naming the authored field that cannot be served."""
+    """Chooses the route. Raises RouteRefusedError naming the authored field that these connectors cannot serve."""
     if source.source is None:
         raise RouteRefusedError(f"connector '{source.type}' cannot be read from", path=("source", "type"))
     if sink.sink is None:
@@ -119,18 +127,20 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
     finaliser = sink.sink.finaliser_for(mode)
     if finaliser is None:
         raise RouteRefusedError(
-            f"'{mode}' has no finaliser on sink '{sink.type}'",
+            f"sink '{sink.type}' does not support strategy '{mode}'",
             path=("sink", "strategy", "mode"),
             fix=f"use one of: {', '.join(f.strategy for f in sink.sink.finalisers)}",
         )
     if config.source.format is not None and config.source.format not in source.source.formats:
         raise RouteRefusedError(
-            f"'{config.source.format}' cannot be read",
+            f"source '{source.type}' cannot read format '{config.source.format}'",
             path=("source", "options", "format"),
             fix=f"use one of: {', '.join(source.source.formats)}",
         )
     if config.source.incremental is not None and not source.source.incremental:
-        raise RouteRefusedError(f"connector '{source.type}' has no cursor", path=("source", "options", "incremental"))
+        raise RouteRefusedError(
+            f"source '{source.type}' cannot read by a cursor", path=("source", "options", "incremental")
+        )
     refuse_partitioning(config, source, sink)
     refuse_special_values(config, source)
     phase = (
@@ -141,7 +151,7 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
     asked = config.sink.governance.finalization_phase
     if asked is not None and asked is not phase:
         raise RouteRefusedError(
-            f"sink '{sink.type}' finalizes {phase}, not {asked}",
+            f"sink '{sink.type}' publishes by {phase}, and the manifest says {asked}",
             path=("sink", "options", "load_governance", "finalization_phase"),
             fix=f"remove the field or write {phase}",
         )

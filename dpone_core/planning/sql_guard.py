@@ -30,7 +30,7 @@ MAINTENANCE_KINDS: Final = frozenset({HookKind.TARGET_MAINTENANCE, HookKind.SOUR
 
 
 class SqlEffect(StrEnum):
-    """What a text may do, as far as that can be proven."""
+    """What a SQL text may do; a text that cannot be proven harmless is `mutating`."""
 
     READ_ONLY = "read_only"
     MAINTENANCE = "maintenance"
@@ -39,7 +39,7 @@ class SqlEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRefusal:
-    """The text cannot be sent at all, whatever it does."""
+    """Why a SQL text is refused regardless of what it does, for example a GO separator."""
 
     code: str
     message: str
@@ -48,7 +48,7 @@ class SqlRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlVerdict:
-    """`reason` says what decided, without SQL text; `statements` names the kind of every statement that was seen."""
+    """Result of the guard. `reason` explains it without SQL text; `statements` names each statement's kind."""
 
     effect: SqlEffect
     reason: str
@@ -170,7 +170,7 @@ def _parse(text: str, dialect: str) -> list[Any] | None:
 
 
 def _obstacle(statement: Any, sql: SqlTraits) -> str | None:
-    """The first part that keeps the statement from being provably read-only."""
+    """The first part of the statement that is not known to be read-only; None when every part is."""
     from sqlglot import exp
 
     if not isinstance(statement, (exp.Select, exp.SetOperation)):

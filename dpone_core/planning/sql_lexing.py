@@ -1,6 +1,7 @@
-"""Where the code of a SQL text is, as opposed to its strings, quoted names and comments; what no reader agrees on.
+"""Separates the code of a SQL text from its strings, quoted names and comments, and finds text that engines read
+differently.
 
-Not a parser: it serves the checks that must not depend on how one parser version reads a comment.
+Not a parser: its checks must not depend on how one version of a parser reads a comment.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ _FULLWIDTH: Final = re.compile("[\uff01-\uff5e]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlCode:
-    """`code` is the text with comments, strings and quoted names blanked, line by line and length by length.
-
-    `bare` blanks comments only.
+    """Two copies of a text, character for character: in `code` comments, strings and quoted names are blanks, in
+    `bare` only comments are.
     """
 
     code: str
@@ -34,7 +34,9 @@ class SqlCode:
 
 
 def code_of(text: str, sql: SqlTraits) -> SqlCode:
-    """Both texts are as long as the original, so an index of one is an index of all."""
+    """Blanks the parts that are not code. Both copies are as long as `text`, so a position in one is a position in
+    all.
+    """
     code, bare = list(text), list(text)
     for match in _pattern(sql.syntax).finditer(text):
         comment = match.lastgroup == "comment"
@@ -47,7 +49,7 @@ def code_of(text: str, sql: SqlTraits) -> SqlCode:
 
 
 def ambiguity(text: str, sql: SqlTraits) -> str | None:
-    """What lets two readers see different statements in one text, or None."""
+    """Describes what engines would read differently in this text; None when there is nothing of that kind."""
     if _ODD_BREAKS.search(text):
         return "it holds a line break that engines disagree on"
     if _FULLWIDTH.search(code_of(text, sql).code):

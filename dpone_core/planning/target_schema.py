@@ -1,7 +1,8 @@
-"""What an existing target means for the rows that arrive: create, keep, add columns, follow the source, or refuse.
+"""Decides what an existing target means for arriving rows: create it, keep it, add columns, follow the source, or
+refuse.
 
-Rules (LIFE-48, VAL-07): never narrows, never drops silently; `add_columns` adds nullable ones; full_refresh follows
-the source except that a wider existing column stays as wide as it is.
+Rules (LIFE-48, VAL-07): no column is narrowed or silently dropped; `add_columns` adds nullable columns; full_refresh
+takes the source's types, except that a column that is already wider stays as wide as it is.
 """
 
 from __future__ import annotations
@@ -27,23 +28,25 @@ _SCALED: Final = frozenset({ColumnKind.TIME, ColumnKind.TIMESTAMP, ColumnKind.TI
 
 
 class TargetSchemaDiffersError(ETLExecutionError):
-    """The target exists and differs; nothing was mutated. `differences` names columns and types, never values."""
+    """The target exists and does not fit; nothing was changed. `differences` names columns and types, never values."""
 
     code = "target_schema_differs"
 
     def __init__(self, differences: tuple[str, ...]) -> None:
         self.differences = differences
         super().__init__(
-            "the existing target does not fit the source: " + "; ".join(differences),
+            "the existing target cannot take the source's rows: " + "; ".join(differences),
             fix="align the tables, or set sink.options.schema_evolution: add_columns for new columns",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSchemaDecision:
-    """`payload` is what staging gets besides the lineage columns: the source's columns in the target's types, then
-    nullable columns only the target has (`target_only`, staged as NULL). `added` must be added to the target before
-    publishing."""
+    """`payload` is the schema of the staged columns without lineage: the source's columns in the target's types, then
+    the nullable columns that only the target has (`target_only`, staged as NULL).
+
+    `added` lists the columns to add to the target before publishing; `created` is True when the target does not exist.
+    """
 
     payload: TableSchema
     added: TableSchema
@@ -52,7 +55,7 @@ class TargetSchemaDecision:
 
 
 def accepts(target: ColumnType, arriving: ColumnType) -> bool:
-    """Whether every value of `arriving` is exactly a value of `target`."""
+    """Whether `target` can store every value of `arriving` exactly."""
     if target.same_values(arriving):
         return True
     if target.kind in _INTEGER_WIDTH and arriving.kind in _INTEGER_WIDTH:
@@ -88,9 +91,10 @@ def decide_target_schema(
     evolution: SchemaEvolution,
     unique_key: tuple[str, ...] = (),
 ) -> TargetSchemaDecision:
-    """`arriving` is the source's schema. Raises TargetSchemaDiffersError before anything is mutated.
+    """Decides the staged schema and the columns to add. `arriving` is the source's schema.
 
-    A merge refuses NULL in its key, so a key column is one without NULLs, whatever the source says of it (LIFE-32).
+    Raises TargetSchemaDiffersError before anything is changed. In a merge the key columns are treated as not nullable,
+    because a merge refuses NULL in its key (LIFE-32).
     """
     empty = TableSchema(columns=())
     if strategy is StrategyMode.INCREMENTAL_MERGE:
@@ -98,7 +102,7 @@ def decide_target_schema(
     if existing is None:
         return TargetSchemaDecision(payload=arriving, added=empty, created=True)
     if strategy is StrategyMode.FULL_REFRESH:
-        followed = tuple(_followed(column, existing.find(column.name)) for column in arriving.columns)
+        followed = tuple(_follow_source(column, existing.find(column.name)) for column in arriving.columns)
         return TargetSchemaDecision(payload=TableSchema(columns=followed), added=empty, created=False)
     whole = TableSchema(columns=(*arriving.columns, *lineage.columns))
     missing = tuple(column for column in whole.columns if existing.find(column.name) is None)
@@ -127,7 +131,7 @@ def _without_nulls(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
     )
 
 
-def _followed(arriving: Column, existing: Column | None) -> Column:
+def _follow_source(arriving: Column, existing: Column | None) -> Column:
     """Full refresh: the source's column, unless the target's is wider already; it never narrows."""
     if existing is None or not accepts(existing.type, arriving.type):
         return arriving
@@ -138,7 +142,7 @@ def _differences(arriving: TableSchema, existing: TableSchema) -> tuple[str, ...
     found: list[str] = []
     for column in existing.columns:
         if arriving.find(column.name) is None and not column.nullable:
-            found.append(f"target column '{column.name}' {column.type} is not in the source and not nullable")
+            found.append(f"target column '{column.name}' {column.type} is not nullable and the source does not have it")
     for column in arriving.columns:
         target = existing.find(column.name)
         if target is None:
@@ -146,5 +150,5 @@ def _differences(arriving: TableSchema, existing: TableSchema) -> tuple[str, ...
         if not accepts(target.type, column.type):
             found.append(f"column '{column.name}' is {column.type} in the source and {target.type} in the target")
         elif column.nullable and not target.nullable:
-            found.append(f"column '{column.name}' may be NULL in the source and not in the target")
+            found.append(f"column '{column.name}' may be NULL in the source and is not nullable in the target")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Valid defaults for tests: a test names only the field that matters."""
+"""Builds valid values for tests, so that a test names only the field that matters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ARROW: Final = {
 
 
 def arrow_schema(schema: TableSchema) -> pa.Schema:
-    """Arrow types for the kinds tests use (microsecond times); KeyError for another kind."""
+    """Arrow schema of the column kinds that tests use, with microsecond times. Raises KeyError for another kind."""
     return pa.schema(
         [
             pa.field(
@@ -54,18 +54,19 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 def batch_of(schema: TableSchema, rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
-    """One batch; a column a row does not name is NULL."""
+    """One record batch; a column that a row does not name is NULL."""
     wanted = arrow_schema(schema)
     arrays = [pa.array([row.get(field.name) for row in rows], type=field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def orders(*ids: int, name: str = "n") -> pa.RecordBatch:
-    """Rows of ORDERS with these ids; amounts are NULL."""
+    """Rows of ORDERS with these ids; all amounts are NULL."""
     return batch_of(ORDERS, [{"id": i, "name": name} for i in ids])
 
 
 def load_identity(load: str = "L1", *, run_id: str = "run-1", attempt: int = 1) -> LoadIdentity:
+    """Identity of load `load`; run `run-1` and attempt 1 unless given."""
     return LoadIdentity(run_id=RunId(run_id), load_id=LoadId(load), attempt=attempt)
 
 
@@ -82,6 +83,7 @@ def stage_request(
     target_only: Iterable[str] = (),
     partition_by: PartitionBy | None = None,
 ) -> StageRequest:
+    """A request to stage ORDERS for `target` by full_refresh, with the given fields replaced."""
     return StageRequest(
         identity=load_identity(load),
         target=target,

@@ -1,4 +1,4 @@
-"""What the in-memory sink does with keys: refuses what identifies no row, merges by key, replaces by partition."""
+"""Key handling of the in-memory sink: refuses keys that identify no row, merges by key, replaces by partition."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _DATED: Final = frozenset({ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIM
 
 
 def refuse_keys(request: StageRequest) -> None:
+    """Raises ConnectorError for a merge key or a partition key that the request's schema cannot have."""
     if _merges(request):
         columns = [request.schema.find(name) for name in request.unique_key if name not in request.target_only]
         if not columns or any(c is None or c.type.kind.value.startswith("float") for c in columns):
@@ -34,24 +35,26 @@ def refuse_keys(request: StageRequest) -> None:
 
 
 def refuse_null_keys(request: StageRequest, batch: pa.RecordBatch) -> None:
+    """Raises ConnectorError, code merge_key_null, when a merge key of the batch holds NULL."""
     for name in request.unique_key if _merges(request) else ():
         if batch.column(name).null_count:
             raise ConnectorError(f"key column {name!r} is NULL", code="merge_key_null")
 
 
 def refuse_repeated_keys(request: StageRequest, rows: list[Row]) -> None:
+    """Raises ConnectorError, code merge_key_duplicate, when two staged rows have the same merge key."""
     keys = Counter(_key(row, request) for row in rows) if _merges(request) else Counter()
     if any(count > 1 for count in keys.values()):
         raise ConnectorError(f"the key {request.unique_key} is not unique", code="merge_key_duplicate")
 
 
-def published(request: StageRequest, target: list[Row] | None, staged: list[Row]) -> tuple[list[Row], int]:
-    """Rows of the target once the staged rows are published, and how many of them a merge updated."""
+def publish_rows(request: StageRequest, target: list[Row] | None, staged: list[Row]) -> tuple[list[Row], int]:
+    """Rows of the target after publishing the staged rows, and the number of rows that a merge updated."""
     if target is None or request.strategy is StrategyMode.FULL_REFRESH:
         return list(staged), 0
     match request.strategy:
         case StrategyMode.INCREMENTAL_MERGE:
-            return _merged(request, target, staged)
+            return _merge(request, target, staged)
         case StrategyMode.PARTITION_REPLACE:
             replaced = {_partition(row, request) for row in staged}
             return [*(row for row in target if _partition(row, request) not in replaced), *staged], 0
@@ -59,7 +62,7 @@ def published(request: StageRequest, target: list[Row] | None, staged: list[Row]
             return [*target, *staged], 0
 
 
-def _merged(request: StageRequest, target: list[Row], staged: list[Row]) -> tuple[list[Row], int]:
+def _merge(request: StageRequest, target: list[Row], staged: list[Row]) -> tuple[list[Row], int]:
     arriving = {_key(row, request) for row in staged}
     old = {_key(row, request): row for row in target if _key(row, request) in arriving}
     kept = [row for row in target if _key(row, request) not in arriving]

@@ -1,8 +1,7 @@
-"""In-memory adapters against the ports, for order tests: every call appends one line to one shared journal.
+"""In-memory adapters for the ports, for tests of call order: every call appends one line to a shared journal.
 
-They are real implementations in small (staging, markers, atomic publication, compare-and-set) and pass the same
-conformance suites as the shipped connectors. `failures` maps a journal line to the exception the call raises instead
-of doing its work.
+They really stage, mark, publish and compare, and pass the same conformance suites as the shipped connectors. `failures`
+maps a journal line to the exception that the call raises instead of doing its work.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dpone_core.ports.source import ExtractRequest
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .builders import arrow_schema, batch_of
-from .fake_keys import Row, published, refuse_keys, refuse_null_keys, refuse_repeated_keys
+from .fake_keys import Row, publish_rows, refuse_keys, refuse_null_keys, refuse_repeated_keys
 from .reference import row_id_of
 
 MAX_BATCH_ROWS: Final = 65_536
@@ -38,12 +37,13 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Journal:
-    """What happened, in order. A line named in `failures` raises its exception after it was written."""
+    """Lines in call order. Writing a line that is named in `failures` raises its exception."""
 
     lines: list[str] = field(default_factory=list)
     failures: dict[str, BaseException] = field(default_factory=dict)
 
     def write(self, line: str) -> None:
+        """Appends the line, then raises its exception if it has one."""
         self.lines.append(line)
         if line in self.failures:
             raise self.failures[line]
@@ -51,7 +51,7 @@ class Journal:
 
 @dataclass(slots=True)
 class FixedClock:
-    """Starts at 2026-01-01 UTC; every look at it is one second later, entropy counts up."""
+    """Starts at 2026-01-01 UTC; each reading is one second later, and each draw of entropy is a counter."""
 
     now: datetime = _EPOCH
     step: timedelta = timedelta(seconds=1)
@@ -68,6 +68,8 @@ class FixedClock:
 
 @dataclass(slots=True)
 class MemoryTable:
+    """A table of a MemoryWarehouse, with the marker of the load that published it."""
+
     schema: TableSchema
     rows: list[Row] = field(default_factory=list)
     marker: str | None = None
@@ -134,7 +136,7 @@ class MemoryStaging:
         try:
             for batch in batches:
                 refuse_null_keys(request, batch)
-                staged.rows.extend(rows_as_written(self._warehouse, request, batch))
+                staged.rows.extend(convert_rows(self._warehouse, request, batch))
             refuse_repeated_keys(request, staged.rows)
         except BaseException:
             self._warehouse.tables.pop(table, None)
@@ -154,7 +156,7 @@ class MemoryStaging:
         marker = f"{handle.request.identity.run_id}|{handle.request.identity.load_id}"
         if target is None or target.marker != marker:
             staged = tables[handle.table]
-            rows, updated = published(handle.request, None if target is None else target.rows, staged.rows)
+            rows, updated = publish_rows(handle.request, None if target is None else target.rows, staged.rows)
             replaced = target is None or handle.request.strategy is StrategyMode.FULL_REFRESH
             schema = staged.schema if target is None or replaced else target.schema
             whole = [dict.fromkeys(schema.names) | row for row in rows]
@@ -237,13 +239,13 @@ class MemoryProbe:
         self._warehouse.journal.write(f"metrics.{request.side}")
         if request.table is None or request.table not in self._warehouse.tables:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        return counted(self._warehouse.tables[request.table].rows, request)
+        return count_metrics(self._warehouse.tables[request.table].rows, request)
 
 
 class MemoryStatements:
-    """StatementPort that only remembers how many statements ran; statements end with a semicolon.
+    """StatementPort that counts statements, which end with a semicolon, and executes nothing.
 
-    `answers` are given one after another to probes, then a single zero.
+    Probes get `answers` one after another, then a single zero.
     """
 
     def __init__(self, journal: Journal, answers: Sequence[StatementAnswer] = ()) -> None:
@@ -321,7 +323,7 @@ class MemoryStream:
 
 @dataclass(slots=True)
 class MemorySource:
-    """SourcePort and MetricProbe over given batches of one dataset; the request's table or query is not looked at."""
+    """SourcePort and MetricProbe over the given batches; the table or query of a request is ignored."""
 
     journal: Journal
     schema: TableSchema
@@ -342,14 +344,14 @@ class MemorySource:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         self.journal.write(f"metrics.{request.side}")
-        return counted([row for batch in self.data for row in batch.to_pylist()], request)
+        return count_metrics([row for batch in self.data for row in batch.to_pylist()], request)
 
     def ports(self) -> SourcePorts:
         return SourcePorts(source=self, metrics=self, statements=MemoryStatements(self.journal))
 
 
-def counted(rows: Sequence[Row], request: MetricRequest) -> Mapping[str, object]:
-    """A probe's answer about rows in memory."""
+def count_metrics(rows: Sequence[Row], request: MetricRequest) -> Mapping[str, object]:
+    """The answer of a metric probe about these rows."""
     answer: dict[str, object] = {
         "null_counts": {name: sum(row[name] is None for row in rows) for name in request.null_counts},
         "distinct_counts": {
@@ -362,6 +364,7 @@ def counted(rows: Sequence[Row], request: MetricRequest) -> Mapping[str, object]
 
 
 def refuse_payload(request: StageRequest) -> None:
+    """Raises ConnectorError for a payload without columns, with reserved column names or with unusable keys."""
     if not request.schema.columns:
         raise ConnectorError("the source has no columns to load", code="empty_projection")
     if any(is_framework_column(name) for name in request.schema.names):
@@ -369,8 +372,8 @@ def refuse_payload(request: StageRequest) -> None:
     refuse_keys(request)
 
 
-def rows_as_written(warehouse: MemoryWarehouse, request: StageRequest, batch: pa.RecordBatch) -> Iterator[Row]:
-    """A payload batch as rows of the target: cast to what an existing target stores, lineage values added."""
+def convert_rows(warehouse: MemoryWarehouse, request: StageRequest, batch: pa.RecordBatch) -> Iterator[Row]:
+    """Converts a batch to rows of the target: cast to the types of an existing target, lineage values added."""
     existing = warehouse.tables.get(request.target)
     columns: dict[str, list[object]] = {}
     for column in request.schema.columns:
@@ -379,16 +382,16 @@ def rows_as_written(warehouse: MemoryWarehouse, request: StageRequest, batch: pa
         wanted = stored if stored is not None and adds else column
         columns[column.name] = _cast_column(batch.column(column.name), wanted)
     for values in zip(*columns.values(), strict=True):
-        yield _lineaged(dict(zip(columns, values, strict=True)), request)
+        yield _add_lineage(dict(zip(columns, values, strict=True)), request)
 
 
 def written_schema(request: StageRequest) -> TableSchema:
-    """Payload columns and this load's lineage columns."""
+    """The payload's columns, then the lineage columns of this load."""
     names = (*request.lineage.constants, *((ROW_ID,) if request.lineage.row_id_columns else ()))
     return TableSchema(columns=request.schema.columns + lineage_schema(names).columns)
 
 
-def _lineaged(row: Row, request: StageRequest) -> Row:
+def _add_lineage(row: Row, request: StageRequest) -> Row:
     lineage = request.lineage
     constants: Row = {
         name: datetime.fromisoformat(text) if LINEAGE_TYPES[name].kind is ColumnKind.TIMESTAMP_TZ else text

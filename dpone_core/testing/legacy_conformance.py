@@ -1,6 +1,6 @@
-"""What every legacy sink must prove: subclass LegacySinkConformance in pytest and provide a `sink` fixture.
+"""Tests that every legacy sink must pass: subclass LegacySinkConformance and provide a `sink` fixture.
 
-Each test works in tables of its own, so one open session serves all of them.
+Each test uses tables of its own, so one open session serves all of them.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class LegacySinkConformance:
     def test_an_absent_target_is_created(self, sink: OpenSink) -> None:
         for strategy in (StrategyMode.FULL_REFRESH, APPEND):
             table = fresh_table()
-            result = self._loaded(sink, stage_request(table, strategy=strategy), orders(1, 2), orders(3))
+            result = self._load(sink, stage_request(table, strategy=strategy), orders(1, 2), orders(3))
             assert sink.ids(table) == [1, 2, 3]
             assert result.written_rows == 3
 
     def test_full_refresh_replaces(self, sink: OpenSink) -> None:
         table = fresh_table()
-        self._loaded(sink, stage_request(table), orders(1, 2))
-        result = self._loaded(sink, stage_request(table, "L2"), orders(3))
+        self._load(sink, stage_request(table), orders(1, 2))
+        result = self._load(sink, stage_request(table, "L2"), orders(3))
         assert sink.ids(table) == [3]
         assert (result.written_rows, result.total_rows) == (1, 1)
 
     def test_append_adds_and_counts_its_own_rows(self, sink: OpenSink) -> None:
         table = fresh_table()
-        self._loaded(sink, stage_request(table), orders(1, 2))
-        result = self._loaded(sink, stage_request(table, "L2", strategy=APPEND), orders(2, 3, 4))
+        self._load(sink, stage_request(table), orders(1, 2))
+        result = self._load(sink, stage_request(table, "L2", strategy=APPEND), orders(2, 3, 4))
         assert sink.ids(table) == [1, 2, 2, 3, 4]
         assert result.written_rows == 3
         assert result.total_rows in (None, 5)
@@ -68,44 +68,44 @@ class LegacySinkConformance:
         assert sink.descriptor.sink is not None and sink.descriptor.sink.finalisers
         for finaliser in sink.descriptor.sink.finalisers:
             request = stage_request(fresh_table(), strategy=finaliser.strategy)
-            assert self._loaded(sink, request, orders(1)).written_rows == 1
+            assert self._load(sink, request, orders(1)).written_rows == 1
 
     def test_loading_again_under_the_same_identity_repeats_nothing(self, sink: OpenSink) -> None:
         table = fresh_table()
-        self._loaded(sink, stage_request(table), orders(1))
+        self._load(sink, stage_request(table), orders(1))
         for rows in (orders(2, 3), orders(2)):
-            self._loaded(sink, stage_request(table, "L2", strategy=APPEND), rows)
+            self._load(sink, stage_request(table, "L2", strategy=APPEND), rows)
         assert sink.ids(table) == [1, 2]
 
     def test_written_rows_are_the_rows_sent(self, sink: OpenSink) -> None:
         request = stage_request(fresh_table(), strategy=APPEND)
-        assert self._loaded(sink, request, *[orders(*range(70_000))] * 2).written_rows == 140_000
+        assert self._load(sink, request, *[orders(*range(70_000))] * 2).written_rows == 140_000
         assert len(sink.rows(request.target)) == 140_000
 
     def test_zero_rows_are_a_load(self, sink: OpenSink) -> None:
         for strategy in (StrategyMode.FULL_REFRESH, APPEND):
             table = fresh_table()
-            assert self._loaded(sink, stage_request(table, strategy=strategy)).written_rows == 0
+            assert self._load(sink, stage_request(table, strategy=strategy)).written_rows == 0
             assert sink.rows(table) == []
             assert sink.ports.target.describe_target(table) is not None
-            self._loaded(sink, stage_request(table, "L2"), orders(1))
-            self._loaded(sink, stage_request(table, "L3", strategy=strategy))
+            self._load(sink, stage_request(table, "L2"), orders(1))
+            self._load(sink, stage_request(table, "L3", strategy=strategy))
             assert sink.ids(table) == ([1] if strategy is APPEND else [])
 
     def test_only_a_load_that_is_visible_has_rows(self, sink: OpenSink) -> None:
         table = fresh_table()
         first, second = stage_request(table), stage_request(table, "L2", strategy=APPEND)
-        assert not sink.legacy.has_rows(self._asked(first).ref)
-        self._loaded(sink, first, orders(1))
-        assert sink.legacy.has_rows(self._asked(first).ref)
-        assert not sink.legacy.has_rows(self._asked(second).ref)
+        assert not sink.legacy.has_rows(self._with_file_format(first).ref)
+        self._load(sink, first, orders(1))
+        assert sink.legacy.has_rows(self._with_file_format(first).ref)
+        assert not sink.legacy.has_rows(self._with_file_format(second).ref)
 
     def test_read_back_gives_this_load_s_payload_and_no_other(self, sink: OpenSink) -> None:
         table = fresh_table()
         lineage = LineageColumns(constants={LOAD_ID: "L2"})
-        self._loaded(sink, stage_request(table, lineage=replace(lineage, constants={LOAD_ID: "L1"})), orders(1))
-        request = self._asked(stage_request(table, "L2", strategy=APPEND, lineage=lineage))
-        self._loaded(sink, request, orders(2, 3))
+        self._load(sink, stage_request(table, lineage=replace(lineage, constants={LOAD_ID: "L1"})), orders(1))
+        request = self._with_file_format(stage_request(table, "L2", strategy=APPEND, lineage=lineage))
+        self._load(sink, request, orders(2, 3))
         batches = list(sink.legacy.read_back(request))
         assert sorted(i for batch in batches for i in batch.column("id").to_pylist()) == [2, 3]
         expected = sink.legacy.arrow_schema(request.schema)
@@ -114,7 +114,7 @@ class LegacySinkConformance:
     def test_lineage_is_in_the_rows(self, sink: OpenSink) -> None:
         table = fresh_table()
         constants = {LOAD_ID: "01KB6Q4X7D8M1T9N3VZ5C2R0AE", LOADED_AT: "2026-01-02T03:04:05.000006+00:00"}
-        self._loaded(sink, stage_request(table, lineage=LineageColumns(constants=constants)), orders(1, 2))
+        self._load(sink, stage_request(table, lineage=LineageColumns(constants=constants)), orders(1, 2))
         assert {row[LOAD_ID] for row in sink.rows(table)} == {constants[LOAD_ID]}
         (instant,) = {row[LOADED_AT] for row in sink.rows(table)}
         assert isinstance(instant, datetime)
@@ -128,7 +128,7 @@ class LegacySinkConformance:
             row_id_columns=("name", "id"), source_type="sqlite", source_schema='ma"in', source_table="o'rders\\"
         )
         table = fresh_table()
-        self._loaded(sink, stage_request(table, schema=schema, lineage=lineage), batch_of(schema, rows))
+        self._load(sink, stage_request(table, schema=schema, lineage=lineage), batch_of(schema, rows))
         found = {row["id"]: row[ROW_ID] for row in sink.rows(table)}
         assert found == {row["id"]: row_id_of(lineage, row) for row in rows}
 
@@ -137,38 +137,38 @@ class LegacySinkConformance:
         schema = TableSchema(columns=(Column(name="id", type=INT64, nullable=False), *columns))
         row: dict[str, object] = {"id": 1} | {name: f"a,\"{name}\"\n'c'\r\t\\N" for name in ODD_NAMES}
         table = fresh_table()
-        self._loaded(sink, stage_request(table, schema=schema), batch_of(schema, [row]))
+        self._load(sink, stage_request(table, schema=schema), batch_of(schema, [row]))
         assert sink.rows(table) == [row]
 
     def test_null_and_empty_text_stay_apart(self, sink: OpenSink) -> None:
         rows = [{"id": i, "name": name} for i, name in enumerate([None, "", "\\N", "NULL", "null", " "])]
         table = fresh_table()
-        self._loaded(sink, stage_request(table), batch_of(ORDERS, rows))
+        self._load(sink, stage_request(table), batch_of(ORDERS, rows))
         assert {row["id"]: row["name"] for row in sink.rows(table)} == {row["id"]: row["name"] for row in rows}
 
     def test_an_empty_projection_is_refused(self, sink: OpenSink) -> None:
-        self._refused(sink, stage_request(fresh_table(), schema=TableSchema(columns=())), "empty_projection")
+        self._require_refusal(sink, stage_request(fresh_table(), schema=TableSchema(columns=())), "empty_projection")
 
     def test_framework_columns_of_a_source_are_refused(self, sink: OpenSink) -> None:
         schema = with_column(ORDERS, Column(name="__DPONE__load_id", type=TEXT))
-        self._refused(sink, stage_request(fresh_table(), schema=schema), "framework_column_in_source")
+        self._require_refusal(sink, stage_request(fresh_table(), schema=schema), "framework_column_in_source")
 
     def test_null_in_a_column_without_nulls_is_refused_by_name(self, sink: OpenSink) -> None:
         batch = batch_of(ORDERS, [{"id": None}])
-        error = self._refused(sink, stage_request(fresh_table()), None, orders(1), batch)
+        error = self._require_refusal(sink, stage_request(fresh_table()), None, orders(1), batch)
         assert "'id'" in str(error)
 
     def test_a_narrower_target_refuses_a_value_by_name(self, sink: OpenSink) -> None:
         table = fresh_table()
         narrow = ColumnType(kind=ColumnKind.DECIMAL, precision=9, scale=2)
-        self._loaded(sink, stage_request(table, schema=with_column(ORDERS, Column(name="amount", type=narrow))))
+        self._load(sink, stage_request(table, schema=with_column(ORDERS, Column(name="amount", type=narrow))))
         batch = batch_of(ORDERS, [{"id": 1, "amount": Decimal("1.2390")}])
-        error = self._refused(sink, stage_request(table, "L2", strategy=APPEND), None, batch)
+        error = self._require_refusal(sink, stage_request(table, "L2", strategy=APPEND), None, batch)
         assert "'amount'" in str(error) and "1.239" not in str(error)
 
     def test_a_failing_reader_leaves_the_target_as_it_was(self, sink: OpenSink) -> None:
         table = fresh_table()
-        self._loaded(sink, stage_request(table), orders(1))
+        self._load(sink, stage_request(table), orders(1))
         failure = ConnectorError("the source stopped", code="source_unreachable")
 
         def failing() -> Iterator[pa.RecordBatch]:
@@ -176,7 +176,7 @@ class LegacySinkConformance:
             raise failure
 
         for strategy in (StrategyMode.FULL_REFRESH, APPEND):
-            request = self._asked(stage_request(table, "L2", strategy=strategy))
+            request = self._with_file_format(stage_request(table, "L2", strategy=strategy))
             with pytest.raises(ConnectorError) as raised:
                 sink.legacy.load(request, failing())
             assert raised.value is failure
@@ -186,15 +186,15 @@ class LegacySinkConformance:
 
     def test_discarding_spares_the_target_and_can_be_repeated(self, sink: OpenSink) -> None:
         request = stage_request(fresh_table())
-        self._loaded(sink, request, orders(1))
-        sink.legacy.discard(self._asked(request).ref)
-        sink.legacy.discard(self._asked(request).ref)
+        self._load(sink, request, orders(1))
+        sink.legacy.discard(self._with_file_format(request).ref)
+        sink.legacy.discard(self._with_file_format(request).ref)
         assert sink.ids(request.target) == [1]
 
     def test_the_target_is_described_as_it_was_written(self, sink: OpenSink) -> None:
         table = fresh_table()
         assert sink.ports.target.describe_target(table) is None
-        self._loaded(sink, stage_request(table), orders(1))
+        self._load(sink, stage_request(table), orders(1))
         found = sink.ports.target.describe_target(table)
         assert found is not None and found.names == ORDERS.names
         for ours, theirs in zip(ORDERS.columns, found.columns, strict=True):
@@ -202,35 +202,35 @@ class LegacySinkConformance:
 
     def test_added_columns_are_null_in_old_rows(self, sink: OpenSink) -> None:
         table = fresh_table()
-        self._loaded(sink, stage_request(table), orders(1))
+        self._load(sink, stage_request(table), orders(1))
         sink.ports.target.add_columns(table, TableSchema(columns=(Column(name="note", type=TEXT),)))
         assert [row["note"] for row in sink.rows(table)] == [None]
         wider = with_column(ORDERS, Column(name="note", type=TEXT))
         rows = batch_of(wider, [{"id": 2, "note": "x"}])
-        self._loaded(sink, stage_request(table, "L2", strategy=APPEND, schema=wider), rows)
+        self._load(sink, stage_request(table, "L2", strategy=APPEND, schema=wider), rows)
         assert {row["id"]: row["note"] for row in sink.rows(table)} == {1: None, 2: "x"}
 
     def test_preflight_changes_nothing(self, sink: OpenSink) -> None:
         table = fresh_table()
-        sink.ports.target.preflight(self._asked(stage_request(table)))
+        sink.ports.target.preflight(self._with_file_format(stage_request(table)))
         assert sink.ports.target.describe_target(table) is None
 
-    def _asked(self, request: StageRequest) -> StageRequest:
+    def _with_file_format(self, request: StageRequest) -> StageRequest:
         return replace(request, physical_design=PhysicalDesign(file_format=self.file_format))
 
-    def _loaded(self, sink: OpenSink, request: StageRequest, *batches: pa.RecordBatch) -> LegacyLoadResult:
-        return sink.legacy.load(self._asked(request), iter(batches))
+    def _load(self, sink: OpenSink, request: StageRequest, *batches: pa.RecordBatch) -> LegacyLoadResult:
+        return sink.legacy.load(self._with_file_format(request), iter(batches))
 
-    def _refused(
+    def _require_refusal(
         self, sink: OpenSink, request: StageRequest, code: str | None, *batches: pa.RecordBatch
     ) -> ConnectorError:
         """`code` None = any code; nothing of the load is visible and the target's schema is what it was."""
         before = sink.ports.target.describe_target(request.target)
         with pytest.raises(ConnectorError) as raised:
-            self._loaded(sink, request, *batches)
+            self._load(sink, request, *batches)
         assert code in (None, raised.value.code)
         assert sink.ports.target.describe_target(request.target) == before
-        assert not sink.legacy.has_rows(self._asked(request).ref)
+        assert not sink.legacy.has_rows(self._with_file_format(request).ref)
         return raised.value
 
 

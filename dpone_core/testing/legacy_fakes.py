@@ -1,7 +1,7 @@
-"""A legacy sink in memory: no staging, rows of each load recognisable in the target, one journal with the other fakes.
+"""A legacy sink in memory: no staging, each row marked with its load, one journal shared with the other fakes.
 
-Journal lines: `sink.load`, `sink.publish` (just before the rows become visible), `sink.published` (just after),
-`sink.has_rows`, `sink.discard`, `sink.read_back`. A failure at `sink.published` is a lost answer.
+Journal lines: `sink.load`, `sink.publish` (before the rows become visible), `sink.published` (after), `sink.has_rows`,
+`sink.discard`, `sink.read_back`. A failure at `sink.published` acts as a lost answer of the commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpone_core.ports.sink import LegacyLoadResult, StageRequest
 
 from .builders import arrow_schema, batch_of
 from .fake_keys import Row
-from .fakes import MemoryTable, MemoryWarehouse, refuse_payload, rows_as_written, written_schema
+from .fakes import MemoryTable, MemoryWarehouse, convert_rows, refuse_payload, written_schema
 
 _OWNER = "\0load"
 """Key under which a row of a legacy target keeps its load; no column can have this name."""
@@ -39,9 +39,7 @@ class MemoryLegacy:
         journal.write("sink.load")
         refuse_payload(request)
         owner = _owner(request.identity)
-        written = [
-            row | {_OWNER: owner} for batch in batches for row in rows_as_written(self._warehouse, request, batch)
-        ]
+        written = [row | {_OWNER: owner} for batch in batches for row in convert_rows(self._warehouse, request, batch)]
         journal.write("sink.publish")
         table = self._warehouse.tables.setdefault(request.target, MemoryTable(schema=written_schema(request)))
         appends = request.strategy is StrategyMode.INCREMENTAL_APPEND

@@ -1,4 +1,4 @@
-"""What incremental_merge must mean on every sink: an upsert by key, exact, all or nothing."""
+"""Tests of incremental_merge that every sink must pass: an upsert by key, exact, all or nothing."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def merge_request(
     lineage: LineageColumns | None = None,
     target_only: tuple[str, ...] = (),
 ) -> StageRequest:
+    """A request to merge into `table` by `unique_key`."""
     return stage_request(
         table, load, strategy=MERGE, schema=schema, unique_key=unique_key, lineage=lineage, target_only=target_only
     )
@@ -60,7 +61,7 @@ def _rows(sink: OpenSink, table: TableName, *names: str) -> list[tuple[object, .
 
 
 class MergeConformance:
-    """Laws of a merge; a sink that does not declare one is skipped."""
+    """Rules of a merge; skipped for a sink that does not declare one."""
 
     def test_a_merge_updates_and_inserts_and_counts_both(self, sink: OpenSink) -> None:
         require(sink, MERGE)
@@ -121,11 +122,11 @@ class MergeConformance:
     def test_a_repeated_key_is_refused_before_the_commit(self, sink: OpenSink) -> None:
         require(sink, MERGE)
         batches = (orders(4711, name="a"), orders(5, 4711, name="b"))
-        self._merge_refused(sink, "merge_key_duplicate", *batches)
+        self._require_merge_refusal(sink, "merge_key_duplicate", *batches)
 
     def test_a_null_key_is_refused_before_the_commit(self, sink: OpenSink) -> None:
         require(sink, MERGE)
-        self._merge_refused(sink, "merge_key_null", batch_of(ORDERS, [{"id": 4711}, {"id": None}]))
+        self._require_merge_refusal(sink, "merge_key_null", batch_of(ORDERS, [{"id": 4711}, {"id": None}]))
 
     def test_a_target_that_repeats_a_staged_key_is_refused_and_stays(self, sink: OpenSink) -> None:
         require(sink, MERGE)
@@ -207,7 +208,7 @@ class MergeConformance:
         sink.load(merge_request(table, "L2", schema=narrow), batch_of(narrow, [{"id": 1, "v": "new"}]))
         assert _rows(sink, table, "id", "v") == [(1, "new")]
 
-    def _merge_refused(self, sink: OpenSink, code: str, *batches: pa.RecordBatch) -> None:
+    def _require_merge_refusal(self, sink: OpenSink, code: str, *batches: pa.RecordBatch) -> None:
         table = fresh_table()
         sink.load(merge_request(table), orders(1))
         with pytest.raises(ConnectorError) as raised:

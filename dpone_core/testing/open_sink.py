@@ -1,4 +1,4 @@
-"""An open sink as the conformance suites want it, and requests for each strategy it may declare."""
+"""An open sink for the conformance suites, and requests for each strategy it may declare."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ class OpenSink:
         return self.ports.legacy
 
     def ids(self, table: TableName) -> list[object]:
+        """Values of column `id` in the table, sorted."""
         return sorted((row["id"] for row in self.rows(table)), key=str)
 
     def load(self, request: StageRequest, *batches: pa.RecordBatch) -> StagedHandle:
-        """Stage, publish, clean up."""
+        """Stages, publishes and cleans up; returns the handle."""
         handle = self.staged.stage(request, iter(batches))
         self.staged.finalize(handle)
         self.staged.cleanup(handle.ref)
@@ -58,11 +59,12 @@ class OpenSink:
 
 
 def fresh_table(name: str = "orders") -> TableName:
+    """A table name that no other test uses."""
     return TableName(schema="conformance", name=f"{name}_{next(_counter)}")
 
 
 def require(sink: OpenSink, strategy: StrategyMode) -> None:
-    """Skips a law about a strategy that the sink does not declare: such a load is refused when it is planned."""
+    """Skips the test when the sink does not declare the strategy; such a load is refused when it is planned."""
     if sink.descriptor.sink is None or sink.descriptor.sink.finaliser_for(strategy) is None:
         pytest.skip(f"{sink.descriptor.type} declares no finaliser for {strategy}")
 

@@ -1,4 +1,4 @@
-"""What control tables, metric probes, statement ports and sources must prove, by subclassing in pytest."""
+"""Tests that control tables, metric probes, statement ports and sources must pass; subclass them in pytest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What key ranges of a source must mean, for tests of a RangeSourcePort over any engine.
+"""Tests of key ranges for any RangeSourcePort.
 
-Together the ranges of a plan are all rows of the selection, each once, in the order that planning reckons with: numbers
-and times by value, text by code point, UUIDs by their bytes, NULL keys apart.
+Together the ranges of a plan give every row of the selection once, in the order that planning assumes: numbers and
+times by value, text by code point, UUIDs by their bytes, NULL keys separately.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ KEY = "k"
 
 
 def bounds_of(ports: SourcePorts, request: ExtractRequest, column: str = KEY) -> KeyBounds:
-    """As a transfer asks for them, under the source's own snapshot if it has one."""
+    """Key bounds as a transfer requests them, under the source's own snapshot when it has one."""
     assert ports.ranges is not None
     with ports.ranges.snapshot() as snapshot:
         return ports.ranges.key_bounds(request, ports.source.describe(request), column, snapshot)
 
 
-def planned(ports: SourcePorts, request: ExtractRequest, partitions: int, column: str = KEY) -> tuple[KeyRange, ...]:
+def plan_source_ranges(
+    ports: SourcePorts, request: ExtractRequest, partitions: int, column: str = KEY
+) -> tuple[KeyRange, ...]:
+    """The key ranges that planning makes of the source's bounds."""
     key = ports.source.describe(request).find(column)
     assert key is not None
     return plan_ranges(key, bounds_of(ports, request, column), partitions)
 
 
 def keys_of(ports: SourcePorts, request: ExtractRequest, bounds: KeyRange, column: str = KEY) -> list[Any]:
-    """The keys one range holds, moments as ticks."""
+    """Keys of one range; timestamps as integers."""
     assert ports.ranges is not None
     return _keys(ports.ranges.open_range(request, ports.source.describe(request), column, bounds, None), column)
 
@@ -44,8 +47,10 @@ def keys_of(ports: SourcePorts, request: ExtractRequest, bounds: KeyRange, colum
 def require_each_key_once(
     ports: SourcePorts, request: ExtractRequest, partitions: int, column: str = KEY
 ) -> list[list[Any]]:
-    """The keys of each range in plan order, that of NULL keys first. AssertionError when a law is broken."""
-    plan = planned(ports, request, partitions, column)
+    """Keys of each range in plan order, NULL keys first. AssertionError when a key is lost, repeated or out of
+    order.
+    """
+    plan = plan_source_ranges(ports, request, partitions, column)
     parts = [keys_of(ports, request, bounds, column) for bounds in plan]
     every = _keys(ports.source.open_stream(request, ports.source.describe(request)), column)
     assert Counter(key for part in parts for key in part) == Counter(every), "a row is lost or read twice"
@@ -57,15 +62,15 @@ def require_each_key_once(
     return parts
 
 
-def require_refused(ports: SourcePorts, request: ExtractRequest, code: str, column: str = KEY) -> None:
-    """Bounds of this key are refused with `code`, before any range is planned."""
+def require_refusal(ports: SourcePorts, request: ExtractRequest, code: str, column: str = KEY) -> None:
+    """Requires that bounds of this key are refused with `code`, before any range is planned."""
     with pytest.raises(ConnectorError) as raised:
         bounds_of(ports, request, column)
     assert raised.value.code == code
 
 
 def require_no_bounds(ports: SourcePorts, request: ExtractRequest, rows: int) -> None:
-    """No key but NULL: the plan is the NULL partition alone, and it holds every row."""
+    """Requires that the source has NULL keys only: the plan is the NULL partition alone and holds every row."""
     assert bounds_of(ports, request) == KeyBounds(lower=None, upper=None, rows=rows)
     assert require_each_key_once(ports, request, 4) == [[None] * rows]
 

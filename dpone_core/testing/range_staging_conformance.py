@@ -1,4 +1,4 @@
-"""What staging of key ranges must mean on every sink that has it; a sink without is skipped."""
+"""Tests of staging key ranges that every sink with a RangeStagingPort must pass; others are skipped."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class RangeStagingConformance:
             sink.load(stage_request(table, "L0"), orders(9))
         whole = stage_request(table, "whole", strategy=strategy)
         ranges.prepare(whole)
-        parts = _staged(sink, table, strategy)
+        parts = _stage_ranges(sink, table, strategy)
         handle = ranges.assemble(whole, parts)
         assert handle.staged_rows == 3
         assert [ranges.find(part.request) for part in parts] == parts, "the parts stay"
         assert (sink.ids(table) if existing else None) == ([9] if existing else None)
         sink.staged.finalize(handle)
         assert sink.ids(table) == ([1, 2, 3, 9] if existing and strategy is APPEND else [1, 2, 3])
-        _removed(sink, table, handle, *parts)
+        _clean_up(sink, table, handle, *parts)
 
     @pytest.mark.parametrize("existing", [False, True])
     def test_each_range_is_published_by_itself(self, sink: OpenSink, existing: bool) -> None:
@@ -50,44 +50,44 @@ class RangeStagingConformance:
         if existing:
             sink.load(stage_request(table, "L0"), orders(9))
         ranges.prepare(stage_request(table, "whole", strategy=APPEND))
-        parts = _staged(sink, table, APPEND)
+        parts = _stage_ranges(sink, table, APPEND)
         seen = [9] if existing else []
         for part in parts:
             if part.staged_rows:
                 sink.staged.finalize(part)
                 seen += IDS[str(part.request.identity.load_id)]
                 assert sink.ids(table) == sorted(seen)
-        _removed(sink, table, *parts)
+        _clean_up(sink, table, *parts)
 
     def test_a_range_is_found_by_its_name_and_counted_again(self, sink: OpenSink) -> None:
         ranges, table = _ranges(sink), fresh_table()
         ranges.prepare(stage_request(table, "whole", strategy=APPEND))
         assert ranges.find(stage_request(table, "A", strategy=APPEND)) is None
-        parts = _staged(sink, table, APPEND)
+        parts = _stage_ranges(sink, table, APPEND)
         assert [ranges.find(replace(part, staged_rows=7).request) for part in parts] == parts
-        _removed(sink, table, *parts)
+        _clean_up(sink, table, *parts)
         assert [ranges.find(part.request) for part in parts] == [None] * len(parts)
 
     def test_rows_that_are_missing_are_noticed(self, sink: OpenSink) -> None:
         ranges, table = _ranges(sink), fresh_table()
         ranges.prepare(stage_request(table, "whole"))
-        parts = _staged(sink, table, REFRESH)
+        parts = _stage_ranges(sink, table, REFRESH)
         wanted = stage_request(table, "bad")
         with pytest.raises(ConnectorError) as raised:
             ranges.assemble(wanted, [replace(parts[0], staged_rows=9), *parts[1:]])
         assert raised.value.code == "staged_row_count_mismatch"
-        _removed(sink, table, *parts, replace(parts[0], request=wanted))
+        _clean_up(sink, table, *parts, replace(parts[0], request=wanted))
 
     def test_what_is_put_together_twice_holds_rows_once(self, sink: OpenSink) -> None:
         ranges, table = _ranges(sink), fresh_table()
         whole = stage_request(table, "whole")
         ranges.prepare(whole)
-        parts = _staged(sink, table, REFRESH)
+        parts = _stage_ranges(sink, table, REFRESH)
         handles = [ranges.assemble(whole, parts) for _ in range(2)]
         assert handles[0] == handles[1]
         sink.staged.finalize(handles[1])
         assert sink.ids(table) == [1, 2, 3]
-        _removed(sink, table, handles[1], *parts)
+        _clean_up(sink, table, handles[1], *parts)
 
     def test_rows_keep_the_load_that_staged_them(self, sink: OpenSink) -> None:
         ranges, table = _ranges(sink), fresh_table()
@@ -103,7 +103,7 @@ class RangeStagingConformance:
         sink.staged.finalize(handle)
         assert {row["id"]: row[LOAD_ID] for row in sink.rows(table)} == {1: "A", 2: "A", 3: "C"}
         assert "L9" not in sink.definition(table)
-        _removed(sink, table, handle, *parts)
+        _clean_up(sink, table, handle, *parts)
 
 
 def _ranges(sink: OpenSink) -> RangeStagingPort:
@@ -112,12 +112,12 @@ def _ranges(sink: OpenSink) -> RangeStagingPort:
     return sink.ports.ranges
 
 
-def _staged(sink: OpenSink, table: TableName, strategy: StrategyMode) -> list[StagedHandle]:
+def _stage_ranges(sink: OpenSink, table: TableName, strategy: StrategyMode) -> list[StagedHandle]:
     requests = {load: stage_request(table, load, strategy=strategy) for load in IDS}
     return [sink.staged.stage(requests[load], iter([orders(*ids)])) for load, ids in IDS.items()]
 
 
-def _removed(sink: OpenSink, table: TableName, *handles: StagedHandle) -> None:
+def _clean_up(sink: OpenSink, table: TableName, *handles: StagedHandle) -> None:
     for handle in handles:
         sink.staged.cleanup(handle.ref)
     assert sink.ports.target.leftovers(table, None) == ()

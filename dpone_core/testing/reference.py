@@ -1,4 +1,4 @@
-"""The row id in plain Python: what every sink's SQL must equal. Written from LIFE-42 alone, sharing no code."""
+"""The row id in plain Python, which every sink's SQL must reproduce. Shares no code with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dpone_core.ports.sink import LineageColumns
 
 
 def row_id_of(lineage: LineageColumns, key: Mapping[str, object]) -> str:
-    """Hex sha256 of the canonical JSON of the key and its origin, with the marker of values foreign to JSON."""
+    """64 hex digits: sha256 of the canonical JSON of the key and its origin, followed by the types of values that
+    JSON does not have.
+    """
     document = {
         "source_type": lineage.source_type,
         "source_schema": lineage.source_schema,

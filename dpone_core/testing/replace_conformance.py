@@ -1,4 +1,4 @@
-"""What partition_replace must mean on every sink: the partitions of this load's rows are replaced, all others stay."""
+"""Tests of partition_replace that every sink must pass: partitions of this load's rows are replaced, others stay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ CASES: Final[Mapping[str, tuple[ColumnType, PartitionGranularity, object, object
 """Type, granularity, two values of one partition, one value of another."""
 
 
-def partitioned(part: ColumnType) -> TableSchema:
+def schema_with_part(part: ColumnType) -> TableSchema:
+    """Columns `id`, `part` (of this type) and `name`."""
     return TableSchema(
         columns=(
             Column(name="id", type=INT64, nullable=False),
@@ -56,7 +57,7 @@ def partitioned(part: ColumnType) -> TableSchema:
     )
 
 
-BY_NAME: Final = partitioned(TEXT)
+BY_NAME: Final = schema_with_part(TEXT)
 
 
 def replace_request(
@@ -67,15 +68,17 @@ def replace_request(
     partition_by: PartitionBy | None = NAME,
     lineage: LineageColumns | None = None,
 ) -> StageRequest:
+    """A request to replace partitions of `table`."""
     return stage_request(table, load, strategy=REPLACE, schema=schema, partition_by=partition_by, lineage=lineage)
 
 
 def parts(*rows: tuple[int, str], name: str = "n") -> pa.RecordBatch:
+    """One batch of rows `(id, part)`."""
     return batch_of(BY_NAME, [{"id": i, "part": part, "name": name} for i, part in rows])
 
 
 class PartitionReplaceConformance:
-    """Laws of a partition replacement; a sink that does not declare one is skipped."""
+    """Rules of a partition replacement; skipped for a sink that does not declare one."""
 
     def test_partitions_of_the_load_are_replaced_and_others_stay(self, sink: OpenSink) -> None:
         require(sink, REPLACE)
@@ -110,7 +113,7 @@ class PartitionReplaceConformance:
     def test_a_partition_is_what_its_granularity_says(self, sink: OpenSink, case: str) -> None:
         require(sink, REPLACE)
         part, granularity, first, same, other = CASES[case]
-        schema, by = partitioned(part), PartitionBy(column="part", granularity=granularity)
+        schema, by = schema_with_part(part), PartitionBy(column="part", granularity=granularity)
         table = fresh_table()
         for load, rows in (("L1", [(1, first), (2, same), (3, other)]), ("L2", [(4, same)])):
             request = replace_request(table, load, schema=schema, partition_by=by)

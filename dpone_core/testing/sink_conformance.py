@@ -1,4 +1,4 @@
-"""What every staged sink must prove: subclass StagedSinkConformance in pytest and provide a `sink` fixture.
+"""Tests that every staged sink must pass: subclass StagedSinkConformance in pytest and provide a `sink` fixture.
 
     class TestMySink(StagedSinkConformance):
         pass
@@ -6,7 +6,7 @@
     @pytest.fixture(scope="module")
     def sink() -> Iterator[OpenSink]: ...
 
-Each test works in tables of its own, so one open session serves all of them.
+Each test uses tables of its own, so one open session serves all of them.
 """
 
 from __future__ import annotations
@@ -183,15 +183,15 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert found == {row["id"]: row_id_of(lineage, row) for row in rows}
 
     def test_an_empty_projection_is_refused(self, sink: OpenSink) -> None:
-        self._refused(sink, stage_request(fresh_table(), schema=TableSchema(columns=())), "empty_projection")
+        self._require_refusal(sink, stage_request(fresh_table(), schema=TableSchema(columns=())), "empty_projection")
 
     def test_framework_columns_of_a_source_are_refused(self, sink: OpenSink) -> None:
         schema = with_column(ORDERS, Column(name="__DPONE__load_id", type=TEXT))
-        self._refused(sink, stage_request(fresh_table(), schema=schema), "framework_column_in_source")
+        self._require_refusal(sink, stage_request(fresh_table(), schema=schema), "framework_column_in_source")
 
     def test_null_in_a_column_without_nulls_is_refused_by_name(self, sink: OpenSink) -> None:
         batch = batch_of(ORDERS, [{"id": None}])
-        error = self._refused(sink, stage_request(fresh_table()), "staged_value_refused", batch)
+        error = self._require_refusal(sink, stage_request(fresh_table()), "staged_value_refused", batch)
         assert "'id'" in str(error)
 
     def test_a_narrower_target_refuses_a_value_by_name(self, sink: OpenSink) -> None:
@@ -199,7 +199,7 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         narrow = ColumnType(kind=ColumnKind.DECIMAL, precision=9, scale=2)
         sink.load(stage_request(table, schema=with_column(ORDERS, Column(name="amount", type=narrow))))
         batch = batch_of(ORDERS, [{"id": 1, "amount": Decimal("1.2390")}])
-        error = self._refused(sink, stage_request(table, "L2", strategy=APPEND), "staged_value_refused", batch)
+        error = self._require_refusal(sink, stage_request(table, "L2", strategy=APPEND), "staged_value_refused", batch)
         assert "'amount'" in str(error) and "1.239" not in str(error)
 
     def test_a_failing_reader_leaves_no_staging(self, sink: OpenSink) -> None:
@@ -281,7 +281,9 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert sink.ids(table) == [1]
         assert sink.ports.target.leftovers(table, None) == ()
 
-    def _refused(self, sink: OpenSink, request: StageRequest, code: str, *batches: pa.RecordBatch) -> ConnectorError:
+    def _require_refusal(
+        self, sink: OpenSink, request: StageRequest, code: str, *batches: pa.RecordBatch
+    ) -> ConnectorError:
         before = sink.ports.target.describe_target(request.target)
         with pytest.raises(ConnectorError) as raised:
             sink.staged.stage(request, iter(batches))

@@ -1,4 +1,4 @@
-"""What reading staged rows back must prove, by subclassing with the `sink` fixture of StagedSinkConformance."""
+"""Tests of reading staged rows back; subclass them with the `sink` fixture of StagedSinkConformance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .sink_conformance import OpenSink, fresh_table
 
 
 class StagedRowsConformance:
-    """Exactly the staged payload, in the promised Arrow types, in bounded batches; a shortfall claims nothing."""
+    """Reading back gives exactly the staged payload, in the promised Arrow types and bounded batches; missing rows
+    are an error.
+    """
 
     def test_every_staged_row_comes_back_once_in_bounded_batches(self, sink: OpenSink) -> None:
         handle = sink.staged.stage(stage_request(fresh_table()), iter([orders(*range(70_000))] * 2))

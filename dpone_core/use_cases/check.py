@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpone_core.authoring.validate import Finding
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.manifest.check import CheckReport, refused_report, report_of
+from dpone_core.manifest.check import CheckReport, invalid_report, report_of
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.problem import ManifestInvalidError
 from dpone_core.planning.route import RouteRefusedError
@@ -25,7 +25,7 @@ def check(path: Path, root: Path | None) -> CheckReport:
     try:
         manifest = load_manifest(path, project_root=root)
     except ManifestInvalidError as error:
-        return refused_report(path, error.problems)
+        return invalid_report(path, error.problems)
     problems = []
     for config in manifest.processes:
         try:

@@ -18,7 +18,7 @@ from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
 from dpone_core.gitops.platform import read_platform
 from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
 from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
-from dpone_core.manifest.processes import authored_manifest
+from dpone_core.manifest.processes import validate_document
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.resources import DocumentTooLargeError, read_file_bounded
 from dpone_core.use_cases.plan import plan_process
@@ -61,7 +61,7 @@ def compile_manifest(
     require_pack(pack, pack.pack_fingerprint, manifest)
     planned = plan_process(configs[0])
     platform = read_platform(_read_platform_file(platform_file), display_name(platform_file))
-    platform.require_known(_find_process_names(platform.overridden(), manifest))
+    platform.require_known(_find_process_names(platform.overridden_processes(), manifest))
     spec = compile_run_spec(
         CompileRequest(
             config=planned.config,
@@ -94,7 +94,7 @@ def _find_process_names(wanted: tuple[str, ...], manifest: Manifest) -> tuple[st
         try:
             content = read_file_bounded(path, MAX_DOCUMENT_BYTES)
             if b"dpone.batch.v1" in content or any(name.encode() in content for name in missing):
-                authored = authored_manifest(read_document(content, file=display_name(path)))
+                authored = validate_document(read_document(content, file=display_name(path)))
                 found.update(process.name for process in authored.processes)
         except (OSError, DocumentTooLargeError, ETLConfigurationError):
             continue

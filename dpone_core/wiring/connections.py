@@ -27,7 +27,7 @@ class ConnectionResolver:
         """Raises ConnectionUnresolvedError (exit 2); whatever it returns, its secrets are known to the redactor."""
         connection = resolve_connection(
             ref,
-            environment=self.env,
+            env=self.env,
             project_root=self.project_root,
             manifest_connections=config.connections,
         )

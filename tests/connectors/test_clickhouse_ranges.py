@@ -23,7 +23,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.ports.statements import StatementScript
-from dpone_core.testing.range_conformance import bounds_of, require_each_key_once, require_no_bounds, require_refused
+from dpone_core.testing.range_conformance import bounds_of, require_each_key_once, require_no_bounds, require_refusal
 from tests.connectors.sessions import connection
 from tests.spec.builders import Project, flow
 
@@ -210,7 +210,7 @@ def test_window_and_tokens_hold_in_every_range(ports: SourcePorts) -> None:
     ],
 )
 def test_a_key_without_order_or_form_is_refused(ports: SourcePorts, declared: str, literal: str, code: str) -> None:
-    require_refused(ports, table(ports, f"k {declared}", literal), code)
+    require_refusal(ports, table(ports, f"k {declared}", literal), code)
 
 
 FILLED = """

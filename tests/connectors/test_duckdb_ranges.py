@@ -18,7 +18,7 @@ from dpone_core.model.partition import KeyBounds
 from dpone_core.model.sql import SqlText
 from dpone_core.ports.session import SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
-from dpone_core.testing.range_conformance import bounds_of, require_each_key_once, require_no_bounds, require_refused
+from dpone_core.testing.range_conformance import bounds_of, require_each_key_once, require_no_bounds, require_refusal
 from tests.connectors.sessions import connection
 from tests.spec.builders import Project, flow, outcome_of
 
@@ -171,7 +171,7 @@ def test_window_and_tokens_hold_in_every_range(opened: Opened) -> None:
     ],
 )
 def test_a_key_without_order_or_form_is_refused(opened: Opened, declared: str, literal: str, code: str) -> None:
-    require_refused(opened(*table(declared, literal)), T, code)
+    require_refusal(opened(*table(declared, literal)), T, code)
 
 
 @pytest.mark.parametrize("sink_type", ["duckdb", "clickhouse", "one file"])

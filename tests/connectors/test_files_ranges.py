@@ -22,10 +22,10 @@ from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.testing.range_conformance import (
     bounds_of,
     keys_of,
-    planned,
+    plan_source_ranges,
     require_each_key_once,
     require_no_bounds,
-    require_refused,
+    require_refusal,
 )
 from tests.connectors.sessions import connection
 from tests.spec.builders import Project, code_of, flow, outcome_of
@@ -135,7 +135,7 @@ def test_the_window_holds_in_every_range(ports: SourcePorts, tmp_path: Path) -> 
 def test_row_groups_without_a_key_of_the_range_are_left_out(ports: SourcePorts, tmp_path: Path) -> None:
     write(tmp_path, pa.int64(), [1, 2, 3, 4, 5, 6, None, None])
     schema = ports.source.describe(T)
-    null, *plan = planned(ports, T, 2)
+    null, *plan = plan_source_ranges(ports, T, 2)
     path = tmp_path / "t" / "0.parquet"
     assert [key_filter(schema, "k", bounds).row_groups(path) for bounds in (null, *plan)] == [[3], [0, 1], [1, 2]]
 
@@ -151,12 +151,12 @@ def test_given_bounds_finer_than_the_column_compare_as_they_are(ports: SourcePor
 @pytest.mark.parametrize("kind", [pa.float64(), pa.bool_(), pa.binary(), pa.time64("us")])
 def test_a_key_without_order_is_refused(ports: SourcePorts, tmp_path: Path, kind: pa.DataType) -> None:
     write(tmp_path, kind, [None])
-    require_refused(ports, T, "partition_key_unsupported")
+    require_refusal(ports, T, "partition_key_unsupported")
 
 
 def test_a_moment_beyond_the_calendar_is_refused(ports: SourcePorts, tmp_path: Path) -> None:
     write(tmp_path, pa.timestamp("s"), [400_000_000_000])
-    require_refused(ports, T, "source_value_out_of_range")
+    require_refusal(ports, T, "source_value_out_of_range")
 
 
 def native(tmp_path: Path, file_format: str) -> Project:

@@ -23,7 +23,7 @@ from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import LineageColumns, StagedHandle
 from dpone_core.testing.builders import INT64, ORDERS, TEXT, orders, stage_request, with_column
 from dpone_core.testing.port_conformance import control_row, control_table
-from dpone_core.testing.replace_conformance import DATE, partitioned
+from dpone_core.testing.replace_conformance import DATE, schema_with_part
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import APPEND, FULL_REFRESH, mssql_sink
 from tests.connectors.tds_double import Fault, TdsDouble, tds_double
@@ -105,7 +105,7 @@ def test_staging_and_months_are_the_golden_statements(double: TdsDouble, sink: O
     sink.staged.project_lineage(handle)
     sink.staged.cleanup(handle.ref)
     compared("sink_staging", list(double.received))
-    monthly = partitioned(DATE)
+    monthly = schema_with_part(DATE)
     by = PartitionBy(column="part", granularity=PartitionGranularity.MONTH)
     request = stage_request(table, "L2", strategy=REPLACE, schema=monthly, partition_by=by)
     sink.load(request)

@@ -196,7 +196,9 @@ def test_a_source_that_converts_nothing_is_refused_by_check_plan_and_run(tmp_pat
     project.written(flow(source__options={"special_values": RULES}))
     for command in ("check", "plan", "run"):
         finished = project.dpone(command, "m.yaml")
-        assert finished.exit_code == 2 and "source 'sqlite' converts no 'infinity'" in finished.stdout + finished.stderr
+        assert (
+            finished.exit_code == 2 and "source 'sqlite' cannot convert 'infinity'" in finished.stdout + finished.stderr
+        )
     assert code_of(project.execute("r1")) == "DPONE_ROUTE_REFUSED"
     assert not (tmp_path / "dwh.duckdb").exists()
 

@@ -20,7 +20,7 @@ from dpone_core.authoring.kinds import ManifestKind
 from dpone_core.manifest.availability import NOT_AVAILABLE_YET
 from dpone_core.manifest.check import check_manifest
 from dpone_core.manifest.document import Document, read_document
-from dpone_core.manifest.processes import authored_manifest
+from dpone_core.manifest.processes import validate_document
 from dpone_core.model.problem import ManifestInvalidError
 from dpone_core.use_cases import check as checking
 
@@ -53,7 +53,7 @@ def schema_accepts(document: Document) -> bool:
 
 def models_accept(document: Document) -> bool:
     try:
-        authored_manifest(document)
+        validate_document(document)
     except ManifestInvalidError:
         return False
     return True

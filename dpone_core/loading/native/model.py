@@ -20,7 +20,7 @@ from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferPartition
-from dpone_core.model.special_values import ConvertedValues, counted_in, total
+from dpone_core.model.special_values import ConvertedValues, read_counts, sum_counts
 from dpone_core.model.vocabulary import FinalizationPhase
 from dpone_core.native_transfer.decision import ResumePlan
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD, TransferLedger, TransferredPartition
@@ -104,7 +104,9 @@ def summarise_staging(context: LoadContext, partitions: Iterable[StagedPartition
         staged_rows=sum(each.handle.staged_rows for each in staged),
         attempts=context.identity.attempt,
         governance_finalization=FinalizationPhase.PRE_FINALIZE,
-        converted_values=total(context.config.source.special_values, (each.done.converted_values for each in staged)),
+        converted_values=sum_counts(
+            context.config.source.special_values, (each.done.converted_values for each in staged)
+        ),
     )
 
 
@@ -117,12 +119,12 @@ def total_converted_values(
     """
     rules, kept, latest = context.config.source.special_values, set(transfer.scope.kept), transfer.ledger.latest
     parts = (
-        counted_in(latest[partition.id].diagnostics.get(CONVERTED_FIELD), rules) or ()
+        read_counts(latest[partition.id].diagnostics.get(CONVERTED_FIELD), rules) or ()
         if partition.id in kept
         else active.get(partition.id, ())
         for partition in transfer.resume.planned
     )
-    return total(rules, parts)
+    return sum_counts(rules, parts)
 
 
 def add_publications(before: LoadResult, finalized: Iterable[FinalizeResult]) -> LoadResult:

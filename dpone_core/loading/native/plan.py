@@ -31,7 +31,7 @@ from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.decision import decide
 from dpone_core.native_transfer.ledger import TransferLedger
 from dpone_core.planning.key_scales import PartitionKeyError
-from dpone_core.planning.partitions import covering, plan_ranges, route_of, whole_partitions
+from dpone_core.planning.partitions import apply_authored_bounds, plan_ranges, replaced_granularity, route_of
 from dpone_core.ports.ranges import RangeSourcePort
 from dpone_core.ports.source import CursorWindow
 from dpone_core.ports.state import SavedCursor
@@ -99,7 +99,7 @@ class TransferPlanner:
         refuse_no_partition(self.context, bounds.rows)
         if self.partitioning.lower is not None and self.partitioning.upper is not None:
             given = KeyBounds(lower=self.partitioning.lower, upper=self.partitioning.upper, rows=0)
-            bounds = covering(key, given, bounds)
+            bounds = apply_authored_bounds(key, given, bounds)
         window = extraction.request.window
         query_hash, schema_hash = _compute_hashes(self.context, column, extraction)
         return TransferRun(
@@ -111,7 +111,7 @@ class TransferPlanner:
             plan=TransferPlan(
                 column=column,
                 ranges=plan_ranges(
-                    key, bounds, self.partitioning.num_partitions, whole_partitions(self.context.config)
+                    key, bounds, self.partitioning.num_partitions, replaced_granularity(self.context.config)
                 ),
                 query_hash=query_hash,
                 schema_hash=schema_hash,
@@ -235,7 +235,7 @@ def _hash_schema(context: LoadContext, extraction: Extraction) -> str:
 
 def _whole(config: LoadConfig) -> dict[str, object]:
     """The partitioning of the target, when a plan has to hold its partitions whole; changing it changes the plan."""
-    whole = whole_partitions(config)
+    whole = replaced_granularity(config)
     return {} if whole is None else {"whole": whole}
 
 

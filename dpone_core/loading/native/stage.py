@@ -29,7 +29,7 @@ from dpone_core.loading.pump import Pump
 from dpone_core.loading.step_log import code_of
 from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferPartition
-from dpone_core.model.special_values import counted_in
+from dpone_core.model.special_values import read_counts
 from dpone_core.native_transfer.checkpoints import CheckpointSupersededError
 from dpone_core.native_transfer.decision import artifact_checksum, is_reusable
 from dpone_core.native_transfer.ledger import CONVERTED_FIELD, TransferredPartition
@@ -101,7 +101,9 @@ class PartitionStager:
         handle = self.ranges.find(partition_request(self.base, partition, load_id, staged_at))
         if handle is None or not is_reusable(partition, record, _compute_checksum(handle, partition)):
             return None
-        converted = counted_in(record.diagnostics.get(CONVERTED_FIELD), self.transfer.extraction.request.special_values)
+        converted = read_counts(
+            record.diagnostics.get(CONVERTED_FIELD), self.transfer.extraction.request.special_values
+        )
         if converted is None or not self._carries_lineage(handle):
             return None
         done = TransferredPartition(

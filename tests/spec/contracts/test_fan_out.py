@@ -67,17 +67,17 @@ def _plan_beside_the_hook(steps: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda s: s[3].pop("mapped_over"), "mapped_over belongs"),
-        (lambda s: s[2].update(mapped_over="bundle_verify"), "mapped_over belongs"),
-        (lambda s: s[2].update(max_parallel=2), "max_parallel belongs"),
-        (lambda s: s[3].update(mapped_over="bundle_verify"), "not mapped over transfer_plan"),
-        (lambda s: s[3].update(depends_on=["pre_hook_refresh_mart"]), "not mapped over transfer_plan"),
-        (_plan_beside_the_hook, "does not run before transfer_plan"),
-        (lambda s: s[2].update(receipts_from=[]), "transfer_plan does not take the receipt"),
-        (lambda s: s[2]["argv"].__setitem__(5, "inline"), "transfer_plan has no --separate-hooks"),
-        (lambda s: s[4].update(depends_on=["transfer_plan"]), "does not run behind transfer_partition"),
-        (lambda s: s[4]["argv"].__delitem__(slice(5, 7)), "no --partitions staged"),
-        (lambda s: s[4]["argv"].__setitem__(6, "inline"), "no --partitions staged"),
+        (lambda s: s[3].pop("mapped_over"), "must have mapped_over"),
+        (lambda s: s[2].update(mapped_over="bundle_verify"), "must have mapped_over"),
+        (lambda s: s[2].update(max_parallel=2), "may have max_parallel"),
+        (lambda s: s[3].update(mapped_over="bundle_verify"), "be mapped over it"),
+        (lambda s: s[3].update(depends_on=["pre_hook_refresh_mart"]), "be mapped over it"),
+        (_plan_beside_the_hook, "must depend on every pre-hook step"),
+        (lambda s: s[2].update(receipts_from=[]), "receipts_from of transfer_plan"),
+        (lambda s: s[2]["argv"].__setitem__(5, "inline"), "transfer_plan needs --separate-hooks"),
+        (lambda s: s[4].update(depends_on=["transfer_plan"]), "must depend on transfer_partition"),
+        (lambda s: s[4]["argv"].__delitem__(slice(5, 7)), "needs --partitions staged"),
+        (lambda s: s[4]["argv"].__setitem__(6, "inline"), "needs --partitions staged"),
         (lambda s: s.insert(4, partition_step(step_id="more")), "exactly one step transfer_plan"),
         (lambda s: s.insert(3, plan_step(step_id="more")), "exactly one step transfer_plan"),
     ],
@@ -91,7 +91,10 @@ def test_a_fan_out_that_does_not_hang_together_is_refused(change: Change, senten
 @pytest.mark.parametrize(
     ("steps", "sentence"),
     [
-        ([verify_step(), hook_step(), publishing_step(depends_on=["pre_hook_refresh_mart"])], "no step stages them"),
+        (
+            [verify_step(), hook_step(), publishing_step(depends_on=["pre_hook_refresh_mart"])],
+            "no step transfer_partition stages them",
+        ),
         (
             [verify_step(), hook_step(), plan_step(), load_step(depends_on=["transfer_plan"])],
             "exactly one step transfer_plan",
@@ -129,14 +132,17 @@ def test_receipts_of_plan_and_partition_travel_whole() -> None:
     ("make", "sentence"),
     [
         (lambda: plan_receipt(transfer_plan=None, partitions=None), "must name its transfer_plan"),
-        (lambda: plan_receipt(partitions=None), "go together"),
+        (lambda: plan_receipt(partitions=None), "both be given"),
         (lambda: plan_receipt(partitions=0), "at least one partition"),
         (lambda: partition_receipt(transfer_plan=None, partitions=None), "must name its transfer_plan"),
         (lambda: partition_receipt(map_index=3), "not one of the planned"),
-        (lambda: partition_receipt(StepCounters(staged_rows=10)), "must count"),
-        (lambda: partition_receipt(StepCounters(extracted_rows=10)), "must count"),
-        (lambda: receipt(kind=StepKind.HOOK, transfer_plan=SHA_D, partitions=3), "belongs to steps that"),
-        (lambda: receipt(kind=StepKind.TRANSFER_PLAN, transfer_plan=SHA_D, partitions=3), "mutates no target"),
+        (lambda: partition_receipt(StepCounters(staged_rows=10)), "must state extracted_rows"),
+        (lambda: partition_receipt(StepCounters(extracted_rows=10)), "must state extracted_rows"),
+        (lambda: receipt(kind=StepKind.HOOK, transfer_plan=SHA_D, partitions=3), "only steps that"),
+        (
+            lambda: receipt(kind=StepKind.TRANSFER_PLAN, transfer_plan=SHA_D, partitions=3),
+            "must be null or not_mutated",
+        ),
     ],
 )
 def test_a_receipt_that_leaves_out_its_plan_or_its_rows_is_refused(

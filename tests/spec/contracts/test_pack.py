@@ -93,7 +93,7 @@ def test_a_pack_that_is_not_canonical_is_refused(changes: dict[str, Any], senten
 
 def test_one_file_cannot_have_two_hashes() -> None:
     twice = HOOK.model_copy(update={"kind": DependencyKind.QUERY_SQL, "sha256": SHA_D})
-    with pytest.raises(ContractInvalidError, match="two hashes"):
+    with pytest.raises(ContractInvalidError, match="two different hashes"):
         build_pack("flights.yaml", [FLIGHTS], [MANIFEST, HOOK, twice])
 
 

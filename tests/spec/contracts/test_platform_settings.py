@@ -16,19 +16,19 @@ def test_an_override_in_code_merges_mappings_and_replaces_lists_and_values() -> 
     base = PlatformSettings.of(
         {"namespace": "a", "labels": {"x": "1", "y": "1"}, "tolerations": [{"operator": "Exists"}], "pool": "p"}
     )
-    merged = base.overridden_by(PlatformSettings.of({"namespace": "b", "labels": {"y": "2"}, "tolerations": []}))
+    merged = base.merge_overrides(PlatformSettings.of({"namespace": "b", "labels": {"y": "2"}, "tolerations": []}))
     assert (merged.namespace, merged.labels, merged.tolerations, merged.pool) == ("b", {"x": "1", "y": "2"}, (), "p")
 
 
 def test_an_override_can_set_a_default_again() -> None:
     base = PlatformSettings.of({"deferrable": True, "startup_timeout_seconds": 60})
-    merged = base.overridden_by(PlatformSettings.of({"deferrable": False}))
+    merged = base.merge_overrides(PlatformSettings.of({"deferrable": False}))
     assert (merged.deferrable, merged.startup_timeout_seconds) == (False, 60)
 
 
 def test_no_override_changes_nothing() -> None:
     base = PlatformSettings.of({"namespace": "a"})
-    assert base.overridden_by(PlatformSettings.of(None)) is base
+    assert base.merge_overrides(PlatformSettings.of(None)) is base
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,17 @@ def test_no_override_changes_nothing() -> None:
     [("/data", True), ("/data/x", True), ("/data/", True), ("/database", False), ("/", False), ("/data/../x", False)],
 )
 def test_a_volume_keeps_what_lies_below_its_mount(path: str, kept: bool) -> None:
-    assert PlatformSettings.of({"volumes": [CLAIM]}).keeps(path) is kept
+    assert PlatformSettings.of({"volumes": [CLAIM]}).is_durable_path(path) is kept
 
 
 def test_a_pod_sees_the_bundle_and_every_volume() -> None:
     settings = PlatformSettings.of({"volumes": [{"name": "c", "config_map": "c", "mounts": [{"path": "/conf"}]}]})
-    assert settings.shows("/opt/dpone/bundle/shop.db") and settings.shows("/conf/a") and not settings.shows("/tmp/a")
-    assert not settings.keeps("/conf/a")
+    assert (
+        settings.is_readable_path("/opt/dpone/bundle/shop.db")
+        and settings.is_readable_path("/conf/a")
+        and not settings.is_readable_path("/tmp/a")
+    )
+    assert not settings.is_durable_path("/conf/a")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpone_core.contracts.run_spec import MAX_RUN_SPEC_BYTES, parse_run_spec, render_run_spec
-from dpone_core.contracts.seal import sealed
+from dpone_core.contracts.seal import add_seal
 from dpone_core.contracts.wire import ContractInvalidError
 from dpone_core.errors import ETLConfigurationError, ExitClass
 from dpone_core.version import __version__
@@ -102,29 +102,35 @@ def test_an_unknown_or_malformed_field_is_named(change: Change, path: str) -> No
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda d: d["steps"][1]["argv"].__setitem__(0, "sh"), "does not start with dpone"),
+        (lambda d: d["steps"][1]["argv"].__setitem__(0, "sh"), "must start with 'dpone'"),
         (lambda d: d["steps"][2]["argv"].__delitem__(slice(-2, None)), "--receipt-path"),
         (lambda d: d["steps"][2]["argv"].__setitem__(-1, "/tmp/receipt.json"), "--receipt-path"),
-        (lambda d: d["steps"][2].update(step_id="bundle_verify"), "not unique"),
+        (lambda d: d["steps"][2].update(step_id="bundle_verify"), "must be unique"),
         (lambda d: d["steps"][2].update(depends_on=["nobody"]), "unknown step"),
         (lambda d: d["steps"][2].update(depends_on=["bundle_verify", "bundle_verify"]), "twice"),
-        (lambda d: d["steps"].reverse(), "stands before its dependency"),
-        (lambda d: d["steps"][1].update(depends_on=["dpone_run_flights"]), "stands before its dependency"),
-        (lambda d: d["steps"][1].update(depends_on=["pre_hook_refresh_mart"]), "stands before its dependency"),
-        (lambda d: d["steps"][1].update(depends_on=[]), "does not run behind bundle_verify"),
-        (lambda d: d["steps"][2].update(depends_on=["bundle_verify"]), "is not a pre-hook before it"),
-        (lambda d: d["steps"][2].update(depends_on=["bundle_verify"], receipts_from=[]), "before the load"),
-        (lambda d: d["steps"][2].update(receipts_from=[]), "receipt of every pre-hook"),
-        (lambda d: d["steps"][2].update(receipts_from=["bundle_verify"]), "is not a pre-hook"),
+        (lambda d: d["steps"].reverse(), "must be listed after step"),
+        (lambda d: d["steps"][1].update(depends_on=["dpone_run_flights"]), "must be listed after step"),
+        (lambda d: d["steps"][1].update(depends_on=["pre_hook_refresh_mart"]), "must be listed after step"),
+        (lambda d: d["steps"][1].update(depends_on=[]), "must depend on bundle_verify"),
+        (lambda d: d["steps"][2].update(depends_on=["bundle_verify"]), "must name pre-hook steps that run before it"),
+        (
+            lambda d: d["steps"][2].update(depends_on=["bundle_verify"], receipts_from=[]),
+            "must depend on every pre-hook",
+        ),
+        (lambda d: d["steps"][2].update(receipts_from=[]), "must name every pre-hook step"),
+        (
+            lambda d: d["steps"][2].update(receipts_from=["bundle_verify"]),
+            "must name pre-hook steps that run before it",
+        ),
         (lambda d: d["steps"][2]["argv"].__setitem__(4, "inline"), "--separate-hooks receipts"),
         (lambda d: d["steps"].pop(), "exactly one step of kind load"),
         (lambda d: d["steps"].append(load_step(step_id="second")), "exactly one step of kind load"),
         (lambda d: d["steps"].pop(0), "unknown step"),
         (lambda d: d["steps"][0].update(hook=d["steps"][1]["hook"]), "kind hook"),
         (lambda d: d["steps"][1].pop("hook"), "kind hook"),
-        (lambda d: d["steps"].append(post_hook(depends_on=["bundle_verify"])), "behind the load"),
-        (lambda d: d.update(manifest="a/../../b.yaml"), "leaves the bundle"),
-        (lambda d: d["steps"][1]["secret_env"].append(d["steps"][1]["secret_env"][0]), "not unique"),
+        (lambda d: d["steps"].append(post_hook(depends_on=["bundle_verify"])), "must depend on the load"),
+        (lambda d: d.update(manifest="a/../../b.yaml"), "inside the bundle"),
+        (lambda d: d["steps"][1]["secret_env"].append(d["steps"][1]["secret_env"][0]), "a variable twice"),
     ],
 )
 def test_a_run_spec_that_does_not_hang_together_is_refused(change: Change, sentence: str) -> None:
@@ -206,15 +212,15 @@ def test_a_run_spec_that_another_version_compiled_is_judged_in_full() -> None:
     document = run_spec_document()
     document["steps"][2]["depends_on"] = ["nobody"]
     body = (json.dumps(document, indent=2) + "\n").encode()
-    assert "unknown step" in refusal(sealed(body, fingerprint="sha256:" + "0" * 64, dpone_version="9.9.9")).message
+    assert "unknown step" in refusal(add_seal(body, fingerprint="sha256:" + "0" * 64, dpone_version="9.9.9")).message
     valid = (json.dumps(run_spec_document(), indent=2) + "\n").encode()
-    spec = parse_run_spec(sealed(valid, fingerprint="sha256:" + "0" * 64, dpone_version="9.9.9"))
+    spec = parse_run_spec(add_seal(valid, fingerprint="sha256:" + "0" * 64, dpone_version="9.9.9"))
     assert spec.fingerprint == parse_run_spec(json.dumps(run_spec_document())).fingerprint
 
 
 def test_a_seal_does_not_excuse_a_field_of_the_wrong_type() -> None:
     body = (json.dumps(run_spec_document(image="registry.example/dpone:latest"), indent=2) + "\n").encode()
-    forged = sealed(body, fingerprint="sha256:" + "0" * 64, dpone_version=__version__)
+    forged = add_seal(body, fingerprint="sha256:" + "0" * 64, dpone_version=__version__)
     assert refusal(forged).path == "image"
 
 

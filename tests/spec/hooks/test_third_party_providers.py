@@ -273,6 +273,6 @@ def test_the_action_hash_tells_one_action_from_another() -> None:
         id="a", phase=HookPhase.PRE, kind=HookKind.CUSTOM, type="foreign", options={"x": 1}, connection_ref="c"
     )
     others = [replace(hook, options={"x": 2}), replace(hook, connection_ref="d"), replace(hook, type="other")]
-    assert all(other.identifying["action_hash"] != hook.identifying["action_hash"] for other in others)
-    assert replace(hook, id="b").identifying == hook.identifying
-    assert json.dumps(hook.identifying).count("sha256:") == 1
+    assert all(other.action_identity["action_hash"] != hook.action_identity["action_hash"] for other in others)
+    assert replace(hook, id="b").action_identity == hook.action_identity
+    assert json.dumps(hook.action_identity).count("sha256:") == 1

@@ -11,11 +11,11 @@ from dpone_core.model.special_values import (
     ConvertedValues,
     SpecialValue,
     SpecialValueRule,
-    counted_in,
     counts_by_name,
     flag_name,
     is_value_of,
-    total,
+    read_counts,
+    sum_counts,
     with_flags,
 )
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
@@ -123,17 +123,17 @@ def test_counts_survive_a_checkpoint_or_are_not_known() -> None:
     converted = tuple(ConvertedValues(rule=rule, count=count) for rule, count in zip(RULES, (3, 0), strict=True))
     stored = counts_by_name(converted)
     assert stored == {"day:infinity": 3, "day:-infinity": 0}
-    assert counted_in(stored, RULES) == converted
-    assert counted_in(None, ()) == ()
+    assert read_counts(stored, RULES) == converted
+    assert read_counts(None, ()) == ()
     half, negative, word = {"day:infinity": 3}, {**stored, "day:infinity": -1}, {**stored, "day:infinity": True}
     for damaged in (None, {}, [3, 0], half, negative, word):
-        assert counted_in(damaged, RULES) is None
+        assert read_counts(damaged, RULES) is None
 
 
 def test_a_sum_with_an_unknown_part_is_unknown() -> None:
     counted = tuple(ConvertedValues(rule=rule, count=2) for rule in RULES)
-    assert [each.count for each in total(RULES, [counted, counted])] == [4, 4]
-    assert [each.count for each in total(RULES, [])] == [0, 0]
-    assert [each.count for each in total(RULES, [counted, ()])] == [None, None]
+    assert [each.count for each in sum_counts(RULES, [counted, counted])] == [4, 4]
+    assert [each.count for each in sum_counts(RULES, [])] == [0, 0]
+    assert [each.count for each in sum_counts(RULES, [counted, ()])] == [None, None]
     half = (counted[0], ConvertedValues(rule=RULES[1], count=None))
-    assert [each.count for each in total(RULES, [counted, half])] == [4, None]
+    assert [each.count for each in sum_counts(RULES, [counted, half])] == [4, None]

@@ -15,7 +15,7 @@ CANARY = "c4n4ry-s3cret"
 
 
 def resolved(root: Path, environment: dict[str, str], **manifest: str) -> Connection:
-    return resolve_connection("erp", environment=environment, project_root=root, manifest_connections=manifest)
+    return resolve_connection("erp", env=environment, project_root=root, manifest_connections=manifest)
 
 
 def refused(root: Path, environment: dict[str, str]) -> ConnectionUnresolvedError:

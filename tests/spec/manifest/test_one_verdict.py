@@ -22,7 +22,7 @@ from dpone_core.authoring.validate import (
 )
 from dpone_core.authoring.validate import Path as FieldPath
 from dpone_core.manifest.document import Document
-from dpone_core.manifest.processes import authored_manifest
+from dpone_core.manifest.processes import validate_document
 from dpone_core.model.problem import ManifestInvalidError
 from tests.spec.manifest.test_typos import DOCUMENTS, KEYS
 
@@ -64,7 +64,7 @@ def test_schema_and_models_agree_on_any_change(target: tuple[str, FieldPath], re
     schema_accepts = validator(str(value["kind"])).is_valid(value)
     codes: set[str] = set()
     try:
-        authored_manifest(Document(file=name, value=value, keys=document.keys, values=document.values))
+        validate_document(Document(file=name, value=value, keys=document.keys, values=document.values))
     except ManifestInvalidError as error:
         codes = {problem.code for problem in error.problems}
     where = f"{name}: {path_text(path)} = {replacement!r}: {sorted(codes)}"

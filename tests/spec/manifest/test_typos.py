@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpone_core.authoring.validate import Path as FieldPath
 from dpone_core.manifest.document import Document, read_document
-from dpone_core.manifest.processes import authored_manifest
+from dpone_core.manifest.processes import validate_document
 from dpone_core.model.problem import ManifestInvalidError
 
 VALID = Path(__file__).parents[2] / "schemas" / "corpus" / "valid"
@@ -52,7 +52,7 @@ def test_any_edit_is_read_or_refused_with_a_place(text: str, edits: list[tuple[i
         at = place % len(text)
         text = text[:at] + mark + text[at + replaces :]
     try:
-        authored_manifest(read_document(text.encode(), file="m.yaml"))
+        validate_document(read_document(text.encode(), file="m.yaml"))
     except ManifestInvalidError as error:
         placed = [problem.position for problem in error.problems]
         if None in placed:
@@ -91,5 +91,5 @@ def test_a_misspelt_key_is_refused(target: tuple[str, FieldPath], kind: int, pla
     changed = with_key(document.value, path, typo)
     assert isinstance(changed, dict)
     with pytest.raises(ManifestInvalidError) as caught:
-        authored_manifest(Document(file=name, value=changed, keys=document.keys, values=document.values))
+        validate_document(Document(file=name, value=changed, keys=document.keys, values=document.values))
     assert all(problem.position is not None for problem in caught.value.problems)

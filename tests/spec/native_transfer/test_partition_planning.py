@@ -21,7 +21,7 @@ from dpone_core.model.partition import KeyBounds, KeyRange, TransferPartition, T
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.planning.key_scales import KEY_KINDS, PartitionKeyError
-from dpone_core.planning.partitions import covering, plan_ranges
+from dpone_core.planning.partitions import apply_authored_bounds, plan_ranges
 
 INT64 = ColumnType(kind=ColumnKind.INT64)
 PARTITIONS = st.integers(1, 40)
@@ -196,12 +196,12 @@ def test_bounds_that_are_no_values_of_the_key_are_refused_without_naming_them(
 def test_given_bounds_must_hold_every_value(values: list[int]) -> None:
     stated = KeyBounds(lower="0", upper="100", rows=0)
     if min(values) >= 0 and max(values) <= 100:
-        assert covering(column(INT64), stated, observed(values, str)) == KeyBounds(
+        assert apply_authored_bounds(column(INT64), stated, observed(values, str)) == KeyBounds(
             lower="0", upper="100", rows=len(values)
         )
         return
     with pytest.raises(PartitionKeyError) as refusal:
-        covering(column(INT64), stated, observed(values, str))
+        apply_authored_bounds(column(INT64), stated, observed(values, str))
     assert refusal.value.code == "partition_bounds_do_not_cover"
 
 
@@ -210,9 +210,9 @@ def test_a_value_finer_than_the_given_upper_bound_is_outside() -> None:
     stated = KeyBounds(lower="2026-01-01T00:00:00", upper="2026-01-02T00:00:00", rows=0)
     late = KeyBounds(lower="2026-01-01T00:00:00", upper="2026-01-02T00:00:00.000000001", rows=2)
     with pytest.raises(PartitionKeyError):
-        covering(key, stated, late)
+        apply_authored_bounds(key, stated, late)
     whole = KeyBounds(lower="2026-01-01T00:00:00", upper="2026-01-02T00:00:00.000000", rows=2)
-    assert covering(key, stated, whole).rows == 2
+    assert apply_authored_bounds(key, stated, whole).rows == 2
 
 
 ROUTE = TransferRoute(source_table="main.orders", target_table="raw.orders", strategy=StrategyMode.FULL_REFRESH)
