@@ -69,7 +69,7 @@ class LeaseStore:
         stored = self._read(key)
         if stored is not None and self._is_live(stored, now):
             raise LoadInProgressError(
-                f"load {stored['owner']} is loading into this target: it holds the lease until {stored['expires_at']}",
+                f"load {stored['owner']} holds the lease of this target until {stored['expires_at']}",
                 fix="wait until that load has ended or its lease has expired, then run again",
             )
         row: dict[str, str | int | datetime | None] = {
