@@ -2,7 +2,7 @@
 
 An installed wheel keeps `schemas/` and `dag_factories/` under `dpone_core/_bundled`; a checkout keeps them beside the
 package.
-Source: design 13 and 14.
+Contract: POD-16.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """dpone.pack.v1: lists every file that a process opens, with its sha256, under one fingerprint.
 
 A step hashes the files it opens and stops when a hash differs from the pack. The pack holds hashes, never content.
-Source: design 12.
+Contract: DAG-06, DAG-07.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parts of a pod that a platform decides. Kubernetes objects appear by name, never by content.
 
 Field names are snake_case as in Kubernetes' Python client; a field that is left out is decided by the cluster.
-Source: design 12.
+Contract: DAG-11.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A reader of the same version that finds the hash unchanged can skip the rules that the writer has already checked; a
 document whose hash differs is refused. The seal detects edits. It does not detect forgery, because it holds no key.
-Source: design 12.
+Contract: DAG-26.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The redactor removes what matches; documents that must hold no secret refuse it. Matching takes linear time: every
 pattern is bounded, and a run of characters that cannot match in part is possessive.
-Source: Facts 10.
+Contract: EVID-10, EVID-19.
 """
 
 from __future__ import annotations
