@@ -1,7 +1,6 @@
 """What a process keeps in files must outlive the pod that writes it: a declared volume covers it, or no run-spec.
 
-A load into a directory of a pod that is deleted afterwards would be reported as committed and be gone. Source: design
-12 "State, checkpoints or evidence of type file".
+A load into a directory of a pod that is deleted afterwards would be reported as committed and be gone. Contract: DAG-22.
 """
 
 from __future__ import annotations
