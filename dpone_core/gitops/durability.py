@@ -1,6 +1,7 @@
-"""What a process keeps in files must outlive the pod that writes it: a declared volume covers it, or no run-spec.
+"""Refuses a run-spec in which a process keeps files in a directory that no declared volume keeps.
 
-A load into a directory of a pod that is deleted afterwards would be reported as committed and be gone. Contract: DAG-22.
+A load into a directory of a pod that is deleted afterwards would be reported as committed and be gone.
+Contract: DAG-22.
 """
 
 from __future__ import annotations
