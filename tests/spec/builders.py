@@ -20,6 +20,8 @@ from dpone_core.evidence.outcome import LoadOutcome
 from dpone_core.invocation import RunArguments
 
 DPONE = (sys.executable, "-m", "dpone")
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Whose code a command runs, also where another checkout is installed: a guard is removed from a copy."""
 PATIENCE_SECONDS = 180
 """For one process on a machine that several suites share: what hangs is ended, what is slow is no failure."""
 ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)"
@@ -99,7 +101,7 @@ class Project:
     def dpone(
         self, *arguments: str, environment: Mapping[str, str] | None = None, launcher: Iterable[str] = DPONE
     ) -> Finished:
-        """Runs one command to its end, in the project's directory, with the project's environment only."""
+        """Runs one command of this checkout to its end, in the project's directory and with its environment only."""
         return self.finished(self.start(*arguments, environment=environment, launcher=launcher), arguments)
 
     def execute(self, run_id: str = "run-1", manifest: str = "m.yaml", **options: Any) -> RunExecution:
@@ -123,10 +125,12 @@ class Project:
         self, *arguments: str, environment: Mapping[str, str] | None = None, launcher: Iterable[str] = DPONE
     ) -> subprocess.Popen[str]:
         self.started += 1
+        given = {**self.environment, **(environment or {})}
+        python_path = os.pathsep.join(filter(None, (str(CHECKOUT), given.get("PYTHONPATH"))))
         return subprocess.Popen(
             [*launcher, *arguments],
             cwd=self.root,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.root), **self.environment, **(environment or {})},
+            env={"PATH": os.environ["PATH"], "HOME": str(self.root), **given, "PYTHONPATH": python_path},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -28,7 +28,7 @@ from dpone_core.cli.progress import HEARTBEAT_SECONDS, BarProgress, LogProgress,
 from dpone_core.cli.progress_line import PhaseState, bar_line, finished_line
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.wiring.runtime import SilentProgress
-from tests.spec.builders import DPONE, Project, flow, hook, hooks
+from tests.spec.builders import CHECKOUT, DPONE, Project, flow, hook, hooks
 
 ROWS = 400_000
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -49,6 +49,7 @@ def on_a_terminal(
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = {"PATH": os.environ["PATH"], "HOME": str(project.root), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    variables["PYTHONPATH"] = str(CHECKOUT)
     process = subprocess.Popen(
         [*DPONE, *arguments],
         cwd=project.root,
