@@ -33,7 +33,7 @@ def test_the_reviewed_bundle_agrees_with_its_pack(project: Project) -> None:
 
 def test_another_pack_than_the_expected_one_is_refused(project: Project) -> None:
     pack = pack_of(read(project))
-    with pytest.raises(BundleMismatchError, match="not the one"):
+    with pytest.raises(BundleMismatchError, match="differs from the one"):
         require_pack(pack, "sha256:" + "0" * 64, read(project))
 
 

@@ -67,7 +67,7 @@ def test_an_append_that_would_read_rows_twice_is_refused(tmp_path: Path) -> None
     config = config_of(tmp_path, append_flow())
     assert config.source.incremental is not None
     overlapping = replace(config.source.incremental, lookback=timedelta(hours=1))
-    with pytest.raises(RouteRefusedError, match="again"):
+    with pytest.raises(RouteRefusedError, match="a second time"):
         plan_load(replace(config, source=replace(config.source, incremental=overlapping)), SQLITE, DUCKDB)
 
 
