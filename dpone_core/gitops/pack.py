@@ -1,5 +1,4 @@
-"""Makes and checks the pack of a manifest: every file its processes open, with its hash, under one fingerprint (design
-"GitOps").
+"""Makes and checks the pack of a manifest: every file its processes open, with its hash, under one fingerprint.
 
 A step compares the files in its image with the pack that was reviewed and stops when one differs.
 """

@@ -26,7 +26,7 @@ ID = re.compile(r"[A-Z]{2,5}-\d{2,3}")
 TEST = re.compile(r"`((?:tests|dpone_core/testing)/[\w/]+\.py)::(\w+)`")
 STATED = re.compile(r"^.*\bThis page has (\d+) rows\.", re.MULTILINE)
 FOREIGN = re.compile(
-    r"""\bS[01]\b|\bS3\ "|\b[Ff]acts\ \d|\b[Dd]esign\ (?:sections?\ )?["\d]|\b(?:kpo|engines|cases|house|gates)\.md\b
+    r"""\bS[01]\b|\bS3\ "|\b[Ff]acts\s+\d|\b[Dd]esign\s+(?:sections?\s+)?["\d]|\b(?:kpo|engines|cases|house|gates)\.md\b
     |\b[Cc]ases?\ [A-L]\d{2}\b|(?<=\w\ )\([A-L]\d{2}[,)]|"{3}[A-L]\d{2}[:.,]""",
     re.VERBOSE,
 )
@@ -319,7 +319,7 @@ def test_a_cited_id_is_found_wherever_it_stands() -> None:
     [
         *("S" + '0 "Failure ordering"', "(S" + "1)", "S" + '3 "CLI"', "Facts" + " 4.4", "design" + " 12"),
         *("Design" + ' "Quality"', "design" + " section 7", "kpo" + ".md 3", "case" + " C36", "a rule (C" + "36)"),
-        *('""' + '"C' + "36: a rule", "ADR" + " 0025"),
+        *('""' + '"C' + "36: a rule", "ADR" + " 0025", "design" + '\n"GitOps"'),
     ],
 )
 def test_a_paper_that_is_not_in_the_repository_is_found(cited: str) -> None:
