@@ -132,7 +132,7 @@ def _edges(lower: int, upper: int, partitions: int) -> list[int]:
 
 def _invalid(key: Column) -> PartitionKeyError:
     return PartitionKeyError(
-        f"bounds of partitioning column '{key.name}' must be finite {key.type} values, the lower one first",
+        f"bounds of partitioning column '{key.name}' must be finite {key.type} values, the lower bound first",
         code="partition_bounds_invalid",
         fix="choose another column, or filter such values in options.query",
     )

@@ -195,4 +195,4 @@ def test_text_files_have_no_ranges(tmp_path: Path, file_format: str) -> None:
     project.environment["DPONE_CONN_SHOP"] = f"file:///{tmp_path}"
     execution = project.execute("r1")
     assert code_of(execution) == "DPONE_ROUTE_REFUSED"
-    assert f"{file_format} files are not split" in str(execution.error)
+    assert f"{file_format} files cannot be split" in str(execution.error)
