@@ -20,8 +20,8 @@ from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from tests.connectors.mysql_servers import connected
 from tests.live.servers import scratch_mysql, scratch_postgres
 from tests.spec.builders import Project, code_of, flow, outcome_of
-from tests.spec.native_transfer.fan import Fan, fanned, fanned_append
-from tests.spec.native_transfer.fan import split as fan_split
+from tests.spec.native_transfer.fan_out_process import Fan, fanned, fanned_append
+from tests.spec.native_transfer.fan_out_process import split as fan_split
 
 QUALITY = {
     "gates": [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}],

@@ -31,7 +31,7 @@ from dpone_core.use_cases.call import Call, RunProcessPorts
 from dpone_core.use_cases.run import RunExecution, RunOptions, prepare_run
 from dpone_core.use_cases.step_receipt import StepExit
 from dpone_core.wiring.runtime import SystemClock
-from tests.faults.injection import Fault, FaultKind, Moments, When, watched_files, watched_sessions
+from tests.faults.fault_points import Fault, FaultKind, Moments, When, watched_files, watched_sessions
 
 SINK_URI = {"duckdb": "duckdb:///{}/dwh.duckdb", "clickhouse": "chdb:///{}/house", "files": "file:///{}/lake"}
 _LOADS = "SELECT run_id, status FROM etl_state.__dpone__loads"

@@ -31,8 +31,8 @@ from dpone_core.use_cases.step_receipt import StepExit
 from dpone_core.wiring.runtime import SystemClock
 from tests.faults.bench import connections
 from tests.faults.bench import seen as seen_in_bench
-from tests.faults.injection import Fault, FaultKind, Moments, When
-from tests.faults.native_injection import watched_native_files, watched_native_sessions
+from tests.faults.fault_points import Fault, FaultKind, Moments, When
+from tests.faults.native_fault_points import watched_native_files, watched_native_sessions
 
 _CHECKPOINTS = (
     "SELECT run_id, partition_index, status, rows_exported, record_json FROM etl_state.__dpone__transfer_checkpoints"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.faults.injection import FaultKind, When
+from tests.faults.fault_points import FaultKind, When
 from tests.spec.builders import append_flow, flow
 
 APPEND: Final = "incremental_append"

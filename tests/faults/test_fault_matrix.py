@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.injection import FaultKind, When
+from tests.faults.fault_points import FaultKind, When
 from tests.faults.matrix import COURSES, Cell, Left, cells, manifest, steps_of, violations, violations_of_next
 from tests.spec.builders import Project
 

@@ -16,7 +16,7 @@ import pytest
 from dpone_core.state.lease import LEASE_DURATION
 from dpone_core.testing.fakes import FixedClock
 from tests.faults.bench import connections, run, seen
-from tests.faults.injection import Fault, FaultKind, Moments, When
+from tests.faults.fault_points import Fault, FaultKind, Moments, When
 from tests.faults.matrix import NEW, OLD, manifest
 from tests.spec.builders import Finished, Project
 
@@ -76,7 +76,7 @@ def test_the_lease_of_a_dead_owner_holds_until_it_expires(tmp_path: Path, sink: 
     dies = (
         "from datetime import datetime\nfrom pathlib import Path\nimport sys\n"
         "from dpone_core.testing.fakes import FixedClock\nfrom tests.faults.bench import run\n"
-        "from tests.faults.injection import Fault, FaultKind, Moments, When\n"
+        "from tests.faults.fault_points import Fault, FaultKind, Moments, When\n"
         "fault = Fault(call='target.preflight', when=When.BEFORE, kind=FaultKind.SIGKILL)\n"
         "clock = FixedClock(datetime.fromisoformat(sys.argv[3]))\n"
         "run(Path(sys.argv[1]), sys.argv[2], 'dead', Moments(fault), clock, is_server=True)\n"

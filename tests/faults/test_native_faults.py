@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.faults.bench import connections
-from tests.faults.injection import FaultKind, When
+from tests.faults.fault_points import FaultKind, When
 from tests.faults.native_matrix import (
     APPEND,
     LEGACY,

@@ -17,7 +17,7 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 from dpone_core.native_transfer.report import report_path
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of, hook, hooks, outcome_of
-from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan, fanned, fanned_append, split
+from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, Fan, fanned, fanned_append, split
 
 FOREIGN = "sha256:" + "f" * 64
 

@@ -27,7 +27,7 @@ from dpone_core.version import __version__
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import Finished, Project, flow, hook, hooks
 from tests.spec.gitops.test_bundles import PLATFORM
-from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan, fanned, split
+from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, Fan, fanned, split
 
 DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
 AT_A_TIME = 3

@@ -16,7 +16,7 @@ from dpone_core.use_cases.operation import Operation, OperatorOptions, prepare_o
 from dpone_core.use_cases.reconcile import reconcile_transfer
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of
-from tests.spec.native_transfer.fan import EVERY, RUN, STAGING, Fan
+from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, Fan
 
 OUTSIDE = 500
 

@@ -19,7 +19,7 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 from dpone_core.native_transfer.report import report_path
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import Project, code_of, outcome_of
-from tests.spec.native_transfer.fan import EVERY, Fan, fanned_append
+from tests.spec.native_transfer.fan_out_process import EVERY, Fan, fanned_append
 from tests.spec.native_transfer.test_legacy_ranges import into_files
 from tests.spec.native_transfer.test_replaced_ranges import filled, held, replaced
 from tests.spec.native_transfer.test_transfers import ROWS, refresh

@@ -13,7 +13,7 @@ from dpone_core.ports.runtime import EvidenceFiles
 from dpone_core.ports.session import SourcePorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.lease import LeaseStore
-from tests.faults.injection import Moments, Watched, WatchedControl, WatchedFiles, WatchedProbe, WatchedWriter
+from tests.faults.fault_points import Moments, Watched, WatchedControl, WatchedFiles, WatchedProbe, WatchedWriter
 
 
 class WatchedStore(Watched):

@@ -41,8 +41,8 @@ from tests.spec.native_transfer.builders import (
     table_store,
     transferred,
 )
-from tests.spec.native_transfer.fan import RUN, Fan, fanned_append
-from tests.spec.native_transfer.late import Stalls, armed, late_load, late_plan, ledger_of, statuses, stored
+from tests.spec.native_transfer.fan_out_process import RUN, Fan, fanned_append
+from tests.spec.native_transfer.stalled_processes import Stalls, armed, late_load, late_plan, ledger_of, statuses, stored
 
 DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
 SUPERSEDED = "partition_checkpoint_superseded"

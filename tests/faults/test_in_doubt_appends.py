@@ -25,7 +25,7 @@ import json, os, sys
 from dataclasses import asdict
 from pathlib import Path
 from tests.faults.bench import run, seen
-from tests.faults.injection import Fault, FaultKind, Moments, When
+from tests.faults.fault_points import Fault, FaultKind, Moments, When
 root, sink, what, *rest = sys.argv[1:]
 if what == "seen":
     print(json.dumps(asdict(seen(Path(root), sink))))

@@ -31,7 +31,7 @@ from dpone_core.use_cases.prepare import PreparedProcess, make_load_identity, pr
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from tests.spec.native_transfer.builders import transferred
-from tests.spec.native_transfer.fan import RUN, Fan
+from tests.spec.native_transfer.fan_out_process import RUN, Fan
 
 Meanwhile = Callable[[], object]
 

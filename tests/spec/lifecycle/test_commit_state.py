@@ -7,7 +7,7 @@ from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 
 
-def test_a_committed_position_is_post_commit_whatever_came_before() -> None:
+def test_a_committed_state_is_post_commit_whatever_came_before() -> None:
     commit_state = CommitState()
     commit_state.mark_refused()
     commit_state.mark_committed(LoadResult(inserted_rows=1))
