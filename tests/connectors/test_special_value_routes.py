@@ -20,8 +20,8 @@ from dpone_core.native_transfer.ledger import CONVERTED_FIELD
 from tests.connectors.mysql_servers import connected
 from tests.live.servers import scratch_mysql, scratch_postgres
 from tests.spec.builders import Project, code_of, flow, outcome_of
-from tests.spec.native_transfer.fan_out_process import Fan, fanned, fanned_append
-from tests.spec.native_transfer.fan_out_process import split as fan_split
+from tests.spec.native_transfer.fan_out_process import FanOut, fan_out_append_flow, fan_out_flow
+from tests.spec.native_transfer.fan_out_process import split as fan_out_split
 
 QUALITY = {
     "gates": [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}],
@@ -298,18 +298,18 @@ def test_a_staged_range_without_its_counts_is_read_again(project: Project, inter
 
 @pytest.mark.slow
 def test_mapped_ranges_hand_their_counts_to_who_publishes_them(tmp_path: Path, postgres: str) -> None:
-    fan = Fan.at(tmp_path, postgres)
-    fan.sql(
+    fan_out = FanOut.at(tmp_path, postgres)
+    fan_out.sql(
         "ALTER TABLE t ADD till date DEFAULT '2026-01-01'",
         "UPDATE t SET till = 'infinity' WHERE id % 10 = 0 OR id IS NULL",
     )
     rules = [{"columns": ["till"], "value": "infinity", "becomes": "9999-12-31"}]
-    fan.project.written(fanned(source__options={"partitioning": fan_split(), "special_values": rules}))
-    execution = fan.publish(fan.staged())
+    fan_out.project.written(fan_out_flow(source__options={"partitioning": fan_out_split(), "special_values": rules}))
+    execution = fan_out.publish(fan_out.staged())
     assert code_of(execution) is None, execution.error
     assert counts(execution.outcomes[-1].report.as_json()["result"]) == {"till:infinity": 11}
-    assert fan.sql("SELECT count(*) FROM raw.orders WHERE till = '9999-12-31'") == [(11,)]
-    details = fan.sql(
+    assert fan_out.sql("SELECT count(*) FROM raw.orders WHERE till = '9999-12-31'") == [(11,)]
+    details = fan_out.sql(
         "SELECT details_json FROM etl_state.__dpone__load_steps WHERE step_id = 'staged' AND status = 'succeeded'"
         " AND details_json LIKE '%partition_index%'"
     )
@@ -324,30 +324,30 @@ def converted(execution: RunExecution) -> int | None:
 
 
 def test_a_resume_counts_what_earlier_attempts_have_committed(tmp_path: Path, postgres: str) -> None:
-    fan = Fan.at(tmp_path, postgres)
-    fan.sql(
+    fan_out = FanOut.at(tmp_path, postgres)
+    fan_out.sql(
         "ALTER TABLE t ADD till date DEFAULT '2026-01-01'",
         "UPDATE t SET till = 'infinity' WHERE id % 10 = 0 OR id IS NULL",
         "CREATE SCHEMA raw",
         "CREATE TABLE raw.orders (id int8 CHECK (id < 50), v text, at int8 NOT NULL, till date)",
     )
     rules = [{"columns": ["till"], "value": "infinity", "becomes": "9999-12-31"}]
-    options = {"partitioning": fan_split(), "incremental": {"cursor_column": "at"}, "special_values": rules}
+    options = {"partitioning": fan_out_split(), "incremental": {"cursor_column": "at"}, "special_values": rules}
     quality = {"gates": [{"type": "row_count_reconciliation"}]}
-    fan.project.written(fanned_append(source__options=options, quality=quality))
-    plan = fan.staged()
-    assert code_of(fan.publish(plan)) is not None
-    assert [status for status, _ in fan.checkpoints()] == ["committed", "committed", "failed", "loaded"]
-    fan.sql("ALTER TABLE raw.orders DROP CONSTRAINT orders_id_check")
-    assert fan.load(plan, 2).error is None
-    assert converted(fan.publish(plan)) == 10  # the row of the newest cursor value waits
-    assert fan.sql("SELECT count(*) FROM raw.orders WHERE till = '9999-12-31'") == [(10,)]
-    assert converted(fan.publish(plan)) == 10, "nothing is left to transfer, and what is there was converted"
-    fan.sql(
+    fan_out.project.written(fan_out_append_flow(source__options=options, quality=quality))
+    plan = fan_out.staged()
+    assert code_of(fan_out.publish(plan)) is not None
+    assert [status for status, _ in fan_out.checkpoints()] == ["committed", "committed", "failed", "loaded"]
+    fan_out.sql("ALTER TABLE raw.orders DROP CONSTRAINT orders_id_check")
+    assert fan_out.load(plan, 2).error is None
+    assert converted(fan_out.publish(plan)) == 10  # the row of the newest cursor value waits
+    assert fan_out.sql("SELECT count(*) FROM raw.orders WHERE till = '9999-12-31'") == [(10,)]
+    assert converted(fan_out.publish(plan)) == 10, "nothing is left to transfer, and what is there was converted"
+    fan_out.sql(
         f"UPDATE etl_state.__dpone__transfer_checkpoints SET record_json = replace(record_json, '{CONVERTED_FIELD}',"
         " 'forgotten') WHERE partition_index = 1"
     )
-    assert converted(fan.publish(plan)) is None
+    assert converted(fan_out.publish(plan)) is None
 
 
 def test_a_failed_range_leaves_the_counts_unknown(project: Project, interrupted: Callable[[str], None]) -> None:

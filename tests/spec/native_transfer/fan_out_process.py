@@ -22,7 +22,7 @@ QUALITY = {
 }
 
 
-def fanned(**changes: object) -> dict[str, object]:
+def fan_out_flow(**changes: object) -> dict[str, object]:
     """A full refresh of public.t into raw.orders in three ranges and the one of NULL keys, each a mapped task."""
     return flow(
         **{
@@ -36,8 +36,8 @@ def fanned(**changes: object) -> dict[str, object]:
     )
 
 
-def fanned_append(**changes: object) -> dict[str, object]:
-    return fanned(
+def fan_out_append_flow(**changes: object) -> dict[str, object]:
+    return fan_out_flow(
         **{
             "source__options": {"partitioning": split(), "incremental": {"cursor_column": "at"}},
             "sink__strategy": {"mode": "incremental_append"},
@@ -52,17 +52,17 @@ def split(**changes: object) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fan:
+class FanOut:
     """`uri` is a database of its own."""
 
     project: Project
     uri: str
 
     @classmethod
-    def at(cls, root: Path, uri: str) -> Fan:
+    def at(cls, root: Path, uri: str) -> FanOut:
         """The source holds ids 1 to 100 and one NULL, in a database without any target."""
-        fan = cls(Project(root, environment={"DPONE_CONN_SHOP": uri, "DPONE_CONN_DWH": uri}), uri)
-        fan.sql(
+        fan_out = cls(Project(root, environment={"DPONE_CONN_SHOP": uri, "DPONE_CONN_DWH": uri}), uri)
+        fan_out.sql(
             "DROP TABLE IF EXISTS t CASCADE",
             "DROP SCHEMA IF EXISTS raw CASCADE",
             "DROP SCHEMA IF EXISTS etl_state CASCADE",
@@ -70,8 +70,8 @@ class Fan:
             f"INSERT INTO t SELECT i, 'v' || i, i FROM generate_series(1, {ROWS}) i",
             "INSERT INTO t VALUES (NULL, 'none', 0)",
         )
-        fan.project.written(fanned())
-        return fan
+        fan_out.project.written(fan_out_flow())
+        return fan_out
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.uri, autocommit=True) as session:

@@ -1,4 +1,4 @@
-"""A try of one range that a scheduler gave up, and that goes on when others have long taken over from it."""
+"""Builds a process of a fan-out that stalls: its scheduler gave it up, and it goes on after others took over."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from dpone_core.use_cases.prepare import PreparedProcess, make_load_identity, pr
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from tests.spec.native_transfer.builders import transferred
-from tests.spec.native_transfer.fan_out_process import RUN, Fan
+from tests.spec.native_transfer.fan_out_process import RUN, FanOut
 
 Meanwhile = Callable[[], object]
 
 
 class Stalls(StrEnum):
-    """Where the late process stands still: it has read the checkpoints, or it is about to stage the range."""
+    """Where the stalled process waits: it has read the checkpoints, or it is about to stage the range."""
 
     HAVING_READ = "having_read"
     STAGING = "staging"
@@ -60,9 +60,9 @@ class _StalledRanges:
         return self.ranges.assemble(request, parts)
 
 
-def late_load(fan: Fan, plan: str, index: int, meanwhile: Meanwhile, stalls: Stalls) -> TransferExecution:
+def load_with_stall(fan_out: FanOut, plan: str, index: int, meanwhile: Meanwhile, stalls: Stalls) -> TransferExecution:
     """`meanwhile` happens while the process that stages this range stands still; then it goes on, or fails."""
-    prepared, invocation, runtime = _parts(fan)
+    prepared, invocation, runtime = _parts(fan_out)
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
@@ -116,9 +116,9 @@ class _FailingSource(_StalledSource):
         raise ConnectorError("the source is gone", code="source_unreachable")
 
 
-def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
+def plan_with_stall(fan_out: FanOut, meanwhile: Meanwhile) -> TransferExecution:
     """`meanwhile` happens when this process has counted the source and has not stored its plan."""
-    prepared, invocation, runtime = _parts(fan)
+    prepared, invocation, runtime = _parts(fan_out)
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
@@ -131,9 +131,9 @@ def late_plan(fan: Fan, meanwhile: Meanwhile) -> TransferExecution:
 
 
 @contextmanager
-def ledger_of(fan: Fan) -> Iterator[TransferLedger]:
+def ledger_of(fan_out: FanOut) -> Iterator[TransferLedger]:
     """What a process that has just read the checkpoints of the run works with."""
-    prepared, invocation, runtime = _parts(fan)
+    prepared, invocation, runtime = _parts(fan_out)
     with prepared.session_opener()(make_load_identity(invocation, runtime.clock, 1)) as sessions:
         store, route = sessions.checkpoints, route_of(prepared.planned.plan)
         assert store is not None
@@ -144,26 +144,26 @@ def ledger_of(fan: Fan) -> Iterator[TransferLedger]:
         yield made
 
 
-def armed(fan: Fan, index: int) -> None:
+def arm_guard_of(fan_out: FanOut, index: int) -> None:
     """A publication that armed the guard of this range and died."""
-    with ledger_of(fan) as made:
+    with ledger_of(fan_out) as made:
         run = made.run
         partition = run.plan.partitions(run.route, run.plan.query_hash, run.plan.schema_hash)[index]
         made.guard_commit([transferred(partition, 33)], {"load_id": partition.id, "attempt": 1, "mark": None}).arm()
 
 
-def stored(fan: Fan) -> list[PartitionCheckpoint]:
-    with ledger_of(fan) as made:
+def stored(fan_out: FanOut) -> list[PartitionCheckpoint]:
+    with ledger_of(fan_out) as made:
         return list(made.store.latest(made.run.route, RUN))
 
 
-def statuses(fan: Fan) -> list[str]:
-    return [record.status.value for record in stored(fan)]
+def statuses(fan_out: FanOut) -> list[str]:
+    return [record.status.value for record in stored(fan_out)]
 
 
-def _parts(fan: Fan) -> tuple[PreparedProcess, RunInvocation, Runtime]:
-    root = fan.project.root
-    variables = {**fan.project.environment}
+def _parts(fan_out: FanOut) -> tuple[PreparedProcess, RunInvocation, Runtime]:
+    root = fan_out.project.root
+    variables = {**fan_out.project.environment}
     manifest = load_manifest(root / "m.yaml", project_root=root)
     (config,) = manifest.processes
     invocation = resolve_invocation(RunArguments(run_id=RUN), variables, RUN)

@@ -27,7 +27,7 @@ from dpone_core.version import __version__
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import Finished, Project, flow, hook, hooks
 from tests.spec.gitops.test_bundles import PLATFORM
-from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, Fan, fanned, split
+from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, FanOut, fan_out_flow, split
 
 DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
 AT_A_TIME = 3
@@ -47,9 +47,9 @@ ASLEEP = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datn
 
 
 @pytest.fixture
-def fan(tmp_path: Path) -> Iterator[Fan]:
+def fan_out(tmp_path: Path) -> Iterator[FanOut]:
     with scratch_postgres() as uri:
-        yield Fan.at(tmp_path, uri)
+        yield FanOut.at(tmp_path, uri)
 
 
 @pytest.fixture
@@ -102,17 +102,17 @@ def published(project: Project, plan: str) -> Finished:
 
 
 @pytest.mark.slow
-def test_postgres_sixteen_ranges_and_the_one_of_null_by_processes_of_their_own(fan: Fan) -> None:
-    fan.project.written(fanned(source__options={"partitioning": split(num_partitions=16)}))
-    plan, partitions = planned(fan.project)
+def test_postgres_sixteen_ranges_and_the_one_of_null_by_processes_of_their_own(fan_out: FanOut) -> None:
+    fan_out.project.written(fan_out_flow(source__options={"partitioning": split(num_partitions=16)}))
+    plan, partitions = planned(fan_out.project)
     assert partitions == 17
-    receipts = loaded(fan.project, plan, range(partitions))
+    receipts = loaded(fan_out.project, plan, range(partitions))
     assert [receipt["map_index"] for receipt in receipts] == list(range(17))
-    assert sum(receipt["extracted_rows"] for receipt in receipts) == len(EVERY) and not fan.has_target()
-    done = published(fan.project, plan)
+    assert sum(receipt["extracted_rows"] for receipt in receipts) == len(EVERY) and not fan_out.has_target()
+    done = published(fan_out.project, plan)
     assert done.exit_code == 0 and done.receipt is not None, done.stdout
     assert (done.receipt["extracted_rows"], done.receipt["inserted_rows"]) == (0, len(EVERY))
-    assert fan.ids() == EVERY and fan.sql(STAGING) == []
+    assert fan_out.ids() == EVERY and fan_out.sql(STAGING) == []
 
 
 @pytest.mark.slow
@@ -149,12 +149,12 @@ def test_sqlite_into_a_served_clickhouse_by_processes_of_their_own(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_compiled_steps_hand_each_other_their_receipts(fan: Fan) -> None:
+def test_the_compiled_steps_hand_each_other_their_receipts(fan_out: FanOut) -> None:
     """As pods run them: every command of the run-spec with the variables that the scheduler gives it."""
-    project = fan.project
+    project = fan_out.project
     (project.root / "dpone.yaml").touch()
     pre = [hook("prepare", "UPDATE t SET v = 'x' WHERE id = 1", execution={"airflow": "separate_task"})]
-    project.written(fanned(source__options={"partitioning": split(), **hooks(pre=pre)}))
+    project.written(fan_out_flow(source__options={"partitioning": split(), **hooks(pre=pre)}))
     project.written(PLATFORM, "platform.yaml")
     assert project.dpone("gitops", "pack", "m.yaml", "--output", "m.pack.json").exit_code == 0
     compiling = ("gitops", "airflow", "run-spec", "m.yaml", "--pack", "m.pack.json", "--platform", "platform.yaml")
@@ -182,7 +182,7 @@ def test_the_compiled_steps_hand_each_other_their_receipts(fan: Fan) -> None:
             assert examination.is_accepted, (step.step_id, examination.problems)
             assert done.receipt is not None
             receipts[step.step_id] = done.receipt
-    assert fan.ids() == EVERY and fan.sql("SELECT v FROM raw.orders WHERE id = 1") == [("x",)]
+    assert fan_out.ids() == EVERY and fan_out.sql("SELECT v FROM raw.orders WHERE id = 1") == [("x",)]
 
 
 def ran(project: Project, spec: RunSpec, step: RunSpecStep, receipts: dict[str, Any], index: int) -> Finished:
@@ -201,71 +201,71 @@ def ran(project: Project, spec: RunSpec, step: RunSpecStep, receipts: dict[str, 
     return project.dpone(*step.argv[1:-1], path, environment=environment)
 
 
-def test_a_killed_range_is_the_only_one_that_is_read_again(fan: Fan) -> None:
-    fan.sql(*SLOW_VIEW)
-    fan.project.written(fanned(source__table={"schema": "public", "name": "v"}))
-    plan = fan.planned()
+def test_a_killed_range_is_the_only_one_that_is_read_again(fan_out: FanOut) -> None:
+    fan_out.sql(*SLOW_VIEW)
+    fan_out.project.written(fan_out_flow(source__table={"schema": "public", "name": "v"}))
+    plan = fan_out.planned()
     for index in (0, 1, 3):
-        assert fan.load(plan, index).error is None
-    fan.sql("UPDATE slow SET on_ = true")
-    process, arguments = started(fan.project, plan, 2)
-    sleeping = waited(fan)
+        assert fan_out.load(plan, index).error is None
+    fan_out.sql("UPDATE slow SET on_ = true")
+    process, arguments = started(fan_out.project, plan, 2)
+    sleeping = waited(fan_out)
     process.send_signal(signal.SIGKILL)
-    killed = fan.project.finished(process, arguments)
+    killed = fan_out.project.finished(process, arguments)
     assert killed.exit_code == -signal.SIGKILL and killed.receipt is None
-    fan.sql("UPDATE slow SET on_ = false", *(f"SELECT pg_terminate_backend({pid})" for pid in sleeping))
-    assert [status for status, _ in fan.checkpoints()] == ["loaded", "loaded", "planned", "loaded"]
-    assert getattr(fan.publish(plan).error, "code", None) == "native_transfer_partition_not_staged"
-    assert [fan.load(plan, index).extracted_rows for index in range(4)] == [0, 0, 33, 0]
-    execution = fan.publish(plan)
-    assert execution.error is None and fan.ids() == EVERY and fan.sql(STAGING) == []
+    fan_out.sql("UPDATE slow SET on_ = false", *(f"SELECT pg_terminate_backend({pid})" for pid in sleeping))
+    assert [status for status, _ in fan_out.checkpoints()] == ["loaded", "loaded", "planned", "loaded"]
+    assert getattr(fan_out.publish(plan).error, "code", None) == "native_transfer_partition_not_staged"
+    assert [fan_out.load(plan, index).extracted_rows for index in range(4)] == [0, 0, 33, 0]
+    execution = fan_out.publish(plan)
+    assert execution.error is None and fan_out.ids() == EVERY and fan_out.sql(STAGING) == []
 
 
-def test_a_range_that_is_stopped_leaves_its_receipt_and_may_be_repeated(fan: Fan) -> None:
-    fan.sql(*SLOW_VIEW)
-    fan.project.written(fanned(source__table={"schema": "public", "name": "v"}))
-    plan = fan.planned()
-    fan.sql("UPDATE slow SET on_ = true")
-    process, arguments = started(fan.project, plan, 2)
-    waited(fan)
+def test_a_range_that_is_stopped_leaves_its_receipt_and_may_be_repeated(fan_out: FanOut) -> None:
+    fan_out.sql(*SLOW_VIEW)
+    fan_out.project.written(fan_out_flow(source__table={"schema": "public", "name": "v"}))
+    plan = fan_out.planned()
+    fan_out.sql("UPDATE slow SET on_ = true")
+    process, arguments = started(fan_out.project, plan, 2)
+    waited(fan_out)
     process.send_signal(signal.SIGTERM)
-    stopped = fan.project.finished(process, arguments)
+    stopped = fan_out.project.finished(process, arguments)
     assert stopped.exit_code == 143 and stopped.receipt is not None
     said = [stopped.receipt[name] for name in ("status", "map_index", "transfer_plan", "retry_classification")]
     assert said == ["interrupted", 2, plan, "retry_before_target_mutation"]
-    fan.sql("UPDATE slow SET on_ = false")
-    assert fan.load(plan, 2).extracted_rows == 33
+    fan_out.sql("UPDATE slow SET on_ = false")
+    assert fan_out.load(plan, 2).extracted_rows == 33
 
 
 @pytest.mark.slow
-def test_two_processes_on_one_range_leave_every_row_once_or_a_range_to_repeat(fan: Fan) -> None:
+def test_two_processes_on_one_range_leave_every_row_once_or_a_range_to_repeat(fan_out: FanOut) -> None:
     """A scheduler that lost sight of a process starts another one; the first goes on when the second has begun."""
-    fan.sql(*HELD_VIEW)
-    fan.project.written(fanned(source__table={"schema": "public", "name": "v"}))
-    plan = fan.staged(without=2)
-    with psycopg.connect(fan.uri, autocommit=True) as session:
+    fan_out.sql(*HELD_VIEW)
+    fan_out.project.written(fan_out_flow(source__table={"schema": "public", "name": "v"}))
+    plan = fan_out.staged(without=2)
+    with psycopg.connect(fan_out.uri, autocommit=True) as session:
         session.execute("SELECT pg_advisory_lock(7)")
-        fan.sql("UPDATE slow SET on_ = true")
-        first, first_arguments = started(fan.project, plan, 2)
-        waited(fan, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-        fan.sql("UPDATE slow SET on_ = false")
-        second, second_arguments = started(fan.project, plan, 2)
+        fan_out.sql("UPDATE slow SET on_ = true")
+        first, first_arguments = started(fan_out.project, plan, 2)
+        waited(fan_out, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        fan_out.sql("UPDATE slow SET on_ = false")
+        second, second_arguments = started(fan_out.project, plan, 2)
         with suppress(subprocess.TimeoutExpired):  # it may have to wait for the first
             second.wait(10)
         session.execute("SELECT pg_advisory_unlock(7)")
-    ends = [fan.project.finished(first, first_arguments), fan.project.finished(second, second_arguments)]
+    ends = [fan_out.project.finished(first, first_arguments), fan_out.project.finished(second, second_arguments)]
     assert 0 in {done.exit_code for done in ends}, [done.stdout for done in ends]
-    execution = fan.publish(plan)
+    execution = fan_out.publish(plan)
     if execution.error is not None:
         assert getattr(execution.error, "code", None) == "native_transfer_partition_not_staged"
-        assert fan.load(plan, 2).error is None and fan.publish(plan).error is None
-    assert fan.ids() == EVERY
+        assert fan_out.load(plan, 2).error is None and fan_out.publish(plan).error is None
+    assert fan_out.ids() == EVERY
 
 
-def waited(fan: Fan, sql: str = ASLEEP) -> list[int]:
+def waited(fan_out: FanOut, sql: str = ASLEEP) -> list[int]:
     """Backends that wait in the middle of a range."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while not (found := fan.sql(sql)):
+    while not (found := fan_out.sql(sql)):
         assert time.monotonic() < until, "the range was never read"
         time.sleep(0.05)
     return [row[0] for row in found]

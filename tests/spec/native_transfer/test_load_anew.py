@@ -16,7 +16,7 @@ from dpone_core.use_cases.operation import Operation, OperatorOptions, prepare_o
 from dpone_core.use_cases.reconcile import reconcile_transfer
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import code_of
-from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, Fan
+from tests.spec.native_transfer.fan_out_process import EVERY, RUN, STAGING, FanOut
 
 OUTSIDE = 500
 
@@ -28,60 +28,60 @@ def uri() -> Iterator[str]:
 
 
 @pytest.fixture
-def fan(uri: str, tmp_path: Path) -> Fan:
-    return Fan.at(tmp_path, uri)
+def fan_out(uri: str, tmp_path: Path) -> FanOut:
+    return FanOut.at(tmp_path, uri)
 
 
 @pytest.fixture
-def plan(fan: Fan) -> str:
+def plan(fan_out: FanOut) -> str:
     """Every range is staged; then rows are corrected, and one comes with a key that no range of the plan holds."""
-    found = fan.staged()
-    fan.sql("UPDATE t SET v = 'new'", f"INSERT INTO t VALUES ({OUTSIDE}, 'new', {OUTSIDE})")
+    found = fan_out.staged()
+    fan_out.sql("UPDATE t SET v = 'new'", f"INSERT INTO t VALUES ({OUTSIDE}, 'new', {OUTSIDE})")
     return found
 
 
-def operation(fan: Fan) -> Operation:
-    project = fan.project
+def operation(fan_out: FanOut) -> Operation:
+    project = fan_out.project
     return prepare_operation(
         project.root / "m.yaml", OperatorOptions(), env=project.environment, project_dir=project.root
     )
 
 
-def cleaned_up(fan: Fan) -> None:
-    clean_up(operation(fan), RUN, dry_run=False)
-    assert fan.sql(STAGING) == []
+def cleaned_up(fan_out: FanOut) -> None:
+    clean_up(operation(fan_out), RUN, dry_run=False)
+    assert fan_out.sql(STAGING) == []
 
 
-def read_again(fan: Fan, plan: str) -> list[int | None]:
-    return [fan.load(plan, index).extracted_rows for index in range(4)]
+def read_again(fan_out: FanOut, plan: str) -> list[int | None]:
+    return [fan_out.load(plan, index).extracted_rows for index in range(4)]
 
 
-def published(fan: Fan) -> tuple[list[int | None], set[str]]:
-    return fan.ids(), {row[0] for row in fan.sql("SELECT v FROM raw.orders")}
+def published(fan_out: FanOut) -> tuple[list[int | None], set[str]]:
+    return fan_out.ids(), {row[0] for row in fan_out.sql("SELECT v FROM raw.orders")}
 
 
-def test_a_plan_made_again_keeps_what_is_staged(fan: Fan, plan: str) -> None:
-    assert fan.planned() == plan and read_again(fan, plan) == [0, 0, 0, 0]
-    assert code_of(fan.publish(plan)) is None
-    assert fan.ids() == EVERY and "new" not in published(fan)[1]
+def test_a_plan_made_again_keeps_what_is_staged(fan_out: FanOut, plan: str) -> None:
+    assert fan_out.planned() == plan and read_again(fan_out, plan) == [0, 0, 0, 0]
+    assert code_of(fan_out.publish(plan)) is None
+    assert fan_out.ids() == EVERY and "new" not in published(fan_out)[1]
 
 
-def test_after_cleanup_the_same_plan_is_read_again(fan: Fan, plan: str) -> None:
-    cleaned_up(fan)
-    assert fan.planned() == plan and read_again(fan, plan) == [1, 33, 33, 34]
-    assert code_of(fan.publish(plan)) is None and published(fan) == (EVERY, {"new"})
+def test_after_cleanup_the_same_plan_is_read_again(fan_out: FanOut, plan: str) -> None:
+    cleaned_up(fan_out)
+    assert fan_out.planned() == plan and read_again(fan_out, plan) == [1, 33, 33, 34]
+    assert code_of(fan_out.publish(plan)) is None and published(fan_out) == (EVERY, {"new"})
 
 
-def test_a_run_that_is_cleaned_up_and_released_is_planned_anew(fan: Fan, plan: str) -> None:
-    cleaned_up(fan)
-    reconcile_transfer(operation(fan), RUN, Finding.REMOVED, "corrected", override_marker=False)
-    anew = fan.planned()
-    assert anew != plan and sum(read or 0 for read in read_again(fan, anew)) == len(EVERY) + 1
-    assert code_of(fan.publish(anew)) is None
-    assert published(fan) == ([*EVERY, OUTSIDE], {"new"}) and fan.sql(STAGING) == []
+def test_a_run_that_is_cleaned_up_and_released_is_planned_anew(fan_out: FanOut, plan: str) -> None:
+    cleaned_up(fan_out)
+    reconcile_transfer(operation(fan_out), RUN, Finding.REMOVED, "corrected", override_marker=False)
+    anew = fan_out.planned()
+    assert anew != plan and sum(read or 0 for read in read_again(fan_out, anew)) == len(EVERY) + 1
+    assert code_of(fan_out.publish(anew)) is None
+    assert published(fan_out) == ([*EVERY, OUTSIDE], {"new"}) and fan_out.sql(STAGING) == []
 
 
-def test_another_run_id_loads_anew_beside_the_open_run(fan: Fan, plan: str) -> None:
-    assert code_of(fan.publish(fan.staged("another"), "another")) is None
-    assert published(fan) == ([*EVERY, OUTSIDE], {"new"})
-    cleaned_up(fan)
+def test_another_run_id_loads_anew_beside_the_open_run(fan_out: FanOut, plan: str) -> None:
+    assert code_of(fan_out.publish(fan_out.staged("another"), "another")) is None
+    assert published(fan_out) == ([*EVERY, OUTSIDE], {"new"})
+    cleaned_up(fan_out)

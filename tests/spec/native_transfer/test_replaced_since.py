@@ -19,7 +19,7 @@ from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetSta
 from dpone_core.native_transfer.report import report_path
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import Project, code_of, outcome_of
-from tests.spec.native_transfer.fan_out_process import EVERY, Fan, fanned_append
+from tests.spec.native_transfer.fan_out_process import EVERY, FanOut, fan_out_append_flow
 from tests.spec.native_transfer.test_legacy_ranges import into_files
 from tests.spec.native_transfer.test_replaced_ranges import filled, held, replaced
 from tests.spec.native_transfer.test_transfers import ROWS, refresh
@@ -34,8 +34,8 @@ def uri() -> Iterator[str]:
 
 
 @pytest.fixture
-def fan(uri: str, tmp_path: Path) -> Fan:
-    return Fan.at(tmp_path, uri)
+def fan_out(uri: str, tmp_path: Path) -> FanOut:
+    return FanOut.at(tmp_path, uri)
 
 
 @pytest.fixture
@@ -63,40 +63,42 @@ def is_refused(execution: RunExecution) -> None:
 
 
 @pytest.mark.parametrize("newer", ["staged", "by_hand"])
-def test_an_older_run_is_not_validated_against_what_replaced_it(fan: Fan, newer: str) -> None:
-    plan = fan.staged()
-    assert code_of(fan.publish(plan)) is None
-    fan.sql("DELETE FROM t WHERE id > 50")
-    replacing = fan.publish(fan.staged("newer"), "newer") if newer == "staged" else fan.project.execute("newer")
+def test_an_older_run_is_not_validated_against_what_replaced_it(fan_out: FanOut, newer: str) -> None:
+    plan = fan_out.staged()
+    assert code_of(fan_out.publish(plan)) is None
+    fan_out.sql("DELETE FROM t WHERE id > 50")
+    replacing = (
+        fan_out.publish(fan_out.staged("newer"), "newer") if newer == "staged" else fan_out.project.execute("newer")
+    )
     assert code_of(replacing) is None
-    fan.sql("INSERT INTO t SELECT i, 'v', i FROM generate_series(51, 100) i")
-    is_refused(fan.publish(plan))
-    assert len(fan.ids()) == 51
-    assert code_of(fan.publish(fan.staged())) is None and fan.ids() == EVERY  # planned anew, it loads
+    fan_out.sql("INSERT INTO t SELECT i, 'v', i FROM generate_series(51, 100) i")
+    is_refused(fan_out.publish(plan))
+    assert len(fan_out.ids()) == 51
+    assert code_of(fan_out.publish(fan_out.staged())) is None and fan_out.ids() == EVERY  # planned anew, it loads
 
 
-def test_a_target_that_somebody_emptied_and_filled_is_not_taken_for_this_run_s(fan: Fan) -> None:
-    plan = fan.staged()
-    assert code_of(fan.publish(plan)) is None
-    fan.sql("CREATE TABLE raw.kept (LIKE raw.orders INCLUDING DEFAULTS)", "INSERT INTO raw.kept TABLE raw.orders")
-    fan.sql("DROP TABLE raw.orders", "ALTER TABLE raw.kept RENAME TO orders")
-    is_refused(fan.publish(plan))
+def test_a_target_that_somebody_emptied_and_filled_is_not_taken_for_this_run_s(fan_out: FanOut) -> None:
+    plan = fan_out.staged()
+    assert code_of(fan_out.publish(plan)) is None
+    fan_out.sql("CREATE TABLE raw.kept (LIKE raw.orders INCLUDING DEFAULTS)", "INSERT INTO raw.kept TABLE raw.orders")
+    fan_out.sql("DROP TABLE raw.orders", "ALTER TABLE raw.kept RENAME TO orders")
+    is_refused(fan_out.publish(plan))
 
 
-def test_a_run_without_rows_has_no_marker_and_is_told_by_who_committed_later(fan: Fan) -> None:
-    fan.sql("TRUNCATE t")
-    plan = fan.staged()
-    assert code_of(fan.publish(plan)) is None and code_of(fan.publish(plan)) is None
-    assert code_of(fan.project.execute("newer")) is None
-    is_refused(fan.publish(plan))
+def test_a_run_without_rows_has_no_marker_and_is_told_by_who_committed_later(fan_out: FanOut) -> None:
+    fan_out.sql("TRUNCATE t")
+    plan = fan_out.staged()
+    assert code_of(fan_out.publish(plan)) is None and code_of(fan_out.publish(plan)) is None
+    assert code_of(fan_out.project.execute("newer")) is None
+    is_refused(fan_out.publish(plan))
 
 
-def test_an_append_is_validated_although_another_process_has_appended_since(fan: Fan) -> None:
-    fan.project.written(fanned_append())
-    plan = fan.staged()
-    assert code_of(fan.publish(plan)) is None
-    fan.sql(f"COMMENT ON TABLE raw.orders IS '{OTHER_MARKER}'")
-    again = fan.publish(plan)
+def test_an_append_is_validated_although_another_process_has_appended_since(fan_out: FanOut) -> None:
+    fan_out.project.written(fan_out_append_flow())
+    plan = fan_out.staged()
+    assert code_of(fan_out.publish(plan)) is None
+    fan_out.sql(f"COMMENT ON TABLE raw.orders IS '{OTHER_MARKER}'")
+    again = fan_out.publish(plan)
     assert code_of(again) is None, again.error
     assert outcome_of(again).result.inserted_rows == 0
 

@@ -41,8 +41,16 @@ from tests.spec.native_transfer.builders import (
     table_store,
     transferred,
 )
-from tests.spec.native_transfer.fan_out_process import RUN, Fan, fanned_append
-from tests.spec.native_transfer.stalled_processes import Stalls, armed, late_load, late_plan, ledger_of, statuses, stored
+from tests.spec.native_transfer.fan_out_process import RUN, FanOut, fan_out_append_flow
+from tests.spec.native_transfer.stalled_processes import (
+    Stalls,
+    arm_guard_of,
+    ledger_of,
+    load_with_stall,
+    plan_with_stall,
+    statuses,
+    stored,
+)
 
 DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
 SUPERSEDED = "partition_checkpoint_superseded"
@@ -56,12 +64,12 @@ def uri() -> Iterator[str]:
 
 
 @pytest.fixture(params=["postgres", "clickhouse"])
-def fan(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator[Fan]:
+def fan_out(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator[FanOut]:
     """An append of three ranges and the one of NULL keys, all of them planned from PostgreSQL."""
-    made = Fan.at(tmp_path, uri)
+    made = FanOut.at(tmp_path, uri)
     made.sql("INSERT INTO t VALUES (1000, 'waits', 101)")
     if request.param == "postgres":
-        made.project.written(fanned_append())
+        made.project.written(fan_out_append_flow())
         yield made
         return
     with subprocess.Popen(
@@ -69,7 +77,7 @@ def fan(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator[Fa
     ) as process:
         assert process.stdout is not None
         made.project.environment["DPONE_CONN_DWH"] = f"clickhouse://127.0.0.1:{int(process.stdout.readline())}/default"
-        made.project.written(fanned_append(sink__type="clickhouse"))
+        made.project.written(fan_out_append_flow(sink__type="clickhouse"))
         yield made
         process.kill()
 
@@ -85,96 +93,96 @@ def refused_late(execution: TransferExecution) -> None:
     assert execution.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION and execution.document is None
 
 
-def published_without_report(fan: Fan, plan: str) -> None:
+def published_without_report(fan_out: FanOut, plan: str) -> None:
     """Every range is staged and committed; then the report fails, so that the run is not complete."""
-    assert fan.load(plan, LATE).error is None
-    blocked = fan.project.root / "evidence" / f"{report_path('orders', RUN)}.json"
+    assert fan_out.load(plan, LATE).error is None
+    blocked = fan_out.project.root / "evidence" / f"{report_path('orders', RUN)}.json"
     (blocked / "in_the_way").mkdir(parents=True)
-    execution = fan.publish(plan)
+    execution = fan_out.publish(plan)
     assert outcome_of(execution).retry is RetryClassification.RETRY_VIA_NATIVE_RESUME, execution.error
     (blocked / "in_the_way").rmdir()
     blocked.rmdir()
-    assert set(statuses(fan)) == {"committed"}
+    assert set(statuses(fan_out)) == {"committed"}
 
 
 @pytest.mark.parametrize("stalls", list(Stalls))
-def test_a_committed_range_stays_so_and_its_rows_come_once(fan: Fan, stalls: Stalls) -> None:
-    plan = fan.staged(without=LATE)
-    late = late_load(fan, plan, LATE, lambda: published_without_report(fan, plan), stalls)
+def test_a_committed_range_stays_so_and_its_rows_come_once(fan_out: FanOut, stalls: Stalls) -> None:
+    plan = fan_out.staged(without=LATE)
+    late = load_with_stall(fan_out, plan, LATE, lambda: published_without_report(fan_out, plan), stalls)
     if stalls is Stalls.FAILING:
         assert code(late) == "source_unreachable"
     else:
         refused_late(late)
-    assert set(statuses(fan)) == {"committed"}
-    again = fan.publish(plan)
+    assert set(statuses(fan_out)) == {"committed"}
+    again = fan_out.publish(plan)
     assert code_of(again) is None, again.error
     outcome = outcome_of(again)
     assert (outcome.result.inserted_rows, outcome.result.final_rows) == (0, 101)
-    assert fan.project.dpone("cleanup", "m.yaml", "--run-id", RUN).exit_code == 0
+    assert fan_out.project.dpone("cleanup", "m.yaml", "--run-id", RUN).exit_code == 0
 
 
 @pytest.mark.parametrize("stalls", list(Stalls))
-def test_an_armed_guard_stays_armed(fan: Fan, stalls: Stalls) -> None:
-    plan = fan.staged(without=LATE)
+def test_an_armed_guard_stays_armed(fan_out: FanOut, stalls: Stalls) -> None:
+    plan = fan_out.staged(without=LATE)
 
     def publication_that_died() -> None:
-        assert fan.load(plan, LATE).error is None
-        armed(fan, LATE)
+        assert fan_out.load(plan, LATE).error is None
+        arm_guard_of(fan_out, LATE)
 
-    late = late_load(fan, plan, LATE, publication_that_died, stalls)
+    late = load_with_stall(fan_out, plan, LATE, publication_that_died, stalls)
     assert code(late) == ("source_unreachable" if stalls is Stalls.FAILING else SUPERSEDED)
-    assert statuses(fan)[LATE] == "exported"
-    assert code_of(fan.publish(plan)) == "native_transfer_manual_reconciliation_required"
+    assert statuses(fan_out)[LATE] == "exported"
+    assert code_of(fan_out.publish(plan)) == "native_transfer_manual_reconciliation_required"
 
 
 @pytest.mark.parametrize("stalls", list(Stalls))
-def test_a_plan_that_was_made_anew_takes_nothing_from_the_one_before(fan: Fan, stalls: Stalls) -> None:
-    plan = fan.staged(without=LATE)
+def test_a_plan_that_was_made_anew_takes_nothing_from_the_one_before(fan_out: FanOut, stalls: Stalls) -> None:
+    plan = fan_out.staged(without=LATE)
 
     def planned_anew() -> None:
-        assert fan.load(plan, LATE).error is None and code_of(fan.publish(plan)) is None
-        fan.sql("INSERT INTO t SELECT i, 'new', i FROM generate_series(2000, 2100) i")
-        assert fan.planned() != plan
+        assert fan_out.load(plan, LATE).error is None and code_of(fan_out.publish(plan)) is None
+        fan_out.sql("INSERT INTO t SELECT i, 'new', i FROM generate_series(2000, 2100) i")
+        assert fan_out.planned() != plan
 
-    late = late_load(fan, plan, LATE, planned_anew, stalls)
+    late = load_with_stall(fan_out, plan, LATE, planned_anew, stalls)
     assert code(late) == ("source_unreachable" if stalls is Stalls.FAILING else SUPERSEDED)
-    assert {record.status.value for record in stored(fan)} == {"committed", "planned"}
+    assert {record.status.value for record in stored(fan_out)} == {"committed", "planned"}
 
 
 @pytest.mark.parametrize("stalls", list(Stalls))
-def test_a_released_run_takes_no_range_any_more(fan: Fan, stalls: Stalls) -> None:
-    plan = fan.planned()
+def test_a_released_run_takes_no_range_any_more(fan_out: FanOut, stalls: Stalls) -> None:
+    plan = fan_out.planned()
 
     def released() -> None:
-        done = fan.project.dpone(
+        done = fan_out.project.dpone(
             *("transfer", "reconcile", "m.yaml", "--run-id", RUN, "--found", "removed", "--reason", "given up")
         )
         assert done.exit_code == 0, done.stdout
 
-    late = late_load(fan, plan, LATE, released, stalls)
+    late = load_with_stall(fan_out, plan, LATE, released, stalls)
     assert code(late) == ("source_unreachable" if stalls is Stalls.FAILING else SUPERSEDED)
-    assert statuses(fan) == ["planned"] * 4
+    assert statuses(fan_out) == ["planned"] * 4
 
 
-def test_of_two_tries_the_later_one_is_refused_and_the_range_repeated(fan: Fan) -> None:
+def test_of_two_tries_the_later_one_is_refused_and_the_range_repeated(fan_out: FanOut) -> None:
     """Its rows stand where those of the other try stood: the publication counts them, and asks for the range."""
-    plan = fan.staged(without=LATE)
+    plan = fan_out.staged(without=LATE)
 
     def staged_by_another() -> None:
-        assert fan.load(plan, LATE).staged_rows == 33
-        fan.sql("INSERT INTO t VALUES (50, 'twice', 50)")
+        assert fan_out.load(plan, LATE).staged_rows == 33
+        fan_out.sql("INSERT INTO t VALUES (50, 'twice', 50)")
 
-    refused_late(late_load(fan, plan, LATE, staged_by_another, Stalls.STAGING))
-    assert statuses(fan) == ["loaded"] * 4
-    assert code_of(fan.publish(plan)) == "native_transfer_partition_not_staged"
-    assert fan.load(plan, LATE).extracted_rows == 34
-    execution = fan.publish(plan)
+    refused_late(load_with_stall(fan_out, plan, LATE, staged_by_another, Stalls.STAGING))
+    assert statuses(fan_out) == ["loaded"] * 4
+    assert code_of(fan_out.publish(plan)) == "native_transfer_partition_not_staged"
+    assert fan_out.load(plan, LATE).extracted_rows == 34
+    execution = fan_out.publish(plan)
     assert code_of(execution) is None and outcome_of(execution).result.inserted_rows == 102
 
 
-def test_a_range_that_was_staged_anew_behind_the_gates_is_not_published(fan: Fan) -> None:
-    plan = fan.staged()
-    with ledger_of(fan) as late:
+def test_a_range_that_was_staged_anew_behind_the_gates_is_not_published(fan_out: FanOut) -> None:
+    plan = fan_out.staged()
+    with ledger_of(fan_out) as late:
         first, *_ = late.run.plan.partitions(late.run.route, late.run.plan.query_hash, late.run.plan.schema_hash)
 
         class Restaged(SilentProgress):
@@ -184,16 +192,16 @@ def test_a_range_that_was_staged_anew_behind_the_gates_is_not_published(fan: Fan
                     late.append([replace(record, started_at=record.started_at.replace(year=2001))])
 
         execution = execute_run(
-            fan.project.root / "m.yaml",
+            fan_out.project.root / "m.yaml",
             RunOptions(arguments=RunArguments(run_id=RUN, transfer_plan=plan), partitions="staged"),
-            environment=fan.project.environment,
-            project_dir=fan.project.root,
+            environment=fan_out.project.environment,
+            project_dir=fan_out.project.root,
             ports=RunProcessPorts(progress=Restaged()),
         )
     assert code_of(execution) == SUPERSEDED, execution.error
     assert outcome_of(execution).target_state is TargetState.NOT_MUTATED
-    assert statuses(fan) == ["loaded"] * 4
-    assert code_of(fan.publish(plan)) is None
+    assert statuses(fan_out) == ["loaded"] * 4
+    assert code_of(fan_out.publish(plan)) is None
 
 
 @pytest.mark.parametrize("make", [file_store, table_store], ids=["file", "table"])
@@ -262,27 +270,27 @@ def test_a_guard_is_armed_only_in_a_run_that_is_still_open(tmp_path: Path) -> No
     assert {record.status for record in opened().latest(ROUTE, "r1")} == {"loaded", "planned"}
 
 
-def test_who_finds_its_range_taken_over_touches_no_staging(fan: Fan) -> None:
-    plan = fan.staged(without=LATE)
+def test_who_finds_its_range_taken_over_touches_no_staging(fan_out: FanOut) -> None:
+    plan = fan_out.staged(without=LATE)
 
     def staged_by_another() -> None:
-        assert fan.load(plan, LATE).staged_rows == 33
-        fan.sql("INSERT INTO t VALUES (50, 'twice', 50)")
+        assert fan_out.load(plan, LATE).staged_rows == 33
+        fan_out.sql("INSERT INTO t VALUES (50, 'twice', 50)")
 
-    refused_late(late_load(fan, plan, LATE, staged_by_another, Stalls.HAVING_READ))
-    execution = fan.publish(plan)
+    refused_late(load_with_stall(fan_out, plan, LATE, staged_by_another, Stalls.HAVING_READ))
+    execution = fan_out.publish(plan)
     assert code_of(execution) is None and outcome_of(execution).result.inserted_rows == 101
 
 
-def test_a_late_plan_takes_nothing_back(fan: Fan) -> None:
+def test_a_late_plan_takes_nothing_back(fan_out: FanOut) -> None:
     """It counted its ranges before the source grew; the plan that was made meanwhile stands."""
     plans: list[str] = []
 
     def planned_by_another() -> None:
-        fan.sql("INSERT INTO t VALUES (2000, 'new', 200)")
-        plans.append(fan.planned())
+        fan_out.sql("INSERT INTO t VALUES (2000, 'new', 200)")
+        plans.append(fan_out.planned())
 
-    late = late_plan(fan, planned_by_another)
+    late = plan_with_stall(fan_out, planned_by_another)
     assert code(late) == SUPERSEDED, late.error
-    with ledger_of(fan) as standing:
+    with ledger_of(fan_out) as standing:
         assert [standing.run.plan_fingerprint] == plans
