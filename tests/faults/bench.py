@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,25 @@ from dpone_core.wiring.runtime import SystemClock
 from tests.faults.fault_points import Fault, FaultKind, Moments, When, watched_files, watched_sessions
 
 SINK_URI = {"duckdb": "duckdb:///{}/dwh.duckdb", "clickhouse": "chdb:///{}/house", "files": "file:///{}/lake"}
-_LOADS = "SELECT run_id, status FROM etl_state.__dpone__loads"
-_CURSOR = "SELECT cursor_value FROM etl_state.__dpone__cursor_state"
+_STAGING = ("__dpone__stg", "__dpone__shadow", "__dpone__scratch")
+_LOADS = ("run_id", "status")
+_CURSOR = ("cursor_value",)
+_CHECKPOINTS = ("run_id", "partition_index", "status", "rows_exported", "record_json")
+Rows = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is there, read without dpone: target ids, objects of dead loads, saved cursor, load statuses by run id."""
+    """What is there, read without dpone: target ids, objects of dead loads, saved cursor, load statuses by run id.
+
+    `partitions`: status, rows and guard phase of each partition of a native transfer, by run id, in plan order.
+    """
 
     ids: list[int]
     leftovers: list[str]
     cursor: str | None
     loads: dict[str, list[str]]
+    partitions: dict[str, list[tuple[str, int | None, str | None]]]
 
 
 def connections(root: Path, sink: str) -> dict[str, str]:
@@ -59,7 +67,8 @@ def run(
 
     `is_server`: leases count as for an engine that several processes may use at once.
     """
-    variables, clock = connections(root, sink), clock or SystemClock()
+    variables = {**connections(root, sink), "DPONE_EVIDENCE_DIR": str(root / "evidence")}
+    clock = clock or SystemClock()
     cancellation = SignalCancellation()
     started_at, error, execution = clock.utc_now(), None, None
     try:
@@ -106,14 +115,13 @@ def seen(root: Path, sink: str) -> Seen:
 
 def _seen_in_duckdb(root: Path) -> Seen:
     connection = duckdb.connect(str(root / "dwh.duckdb"))
+
+    def rows(sql: str) -> Rows:
+        return connection.execute(sql).fetchall()
+
     try:
-        names = [row[0] for row in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()]
-        return _seen(
-            connection.execute("SELECT id FROM raw.orders").fetchall(),
-            [name for name in names if name.startswith(("__dpone__stg", "__dpone__shadow", "__dpone__scratch"))],
-            connection.execute(_CURSOR).fetchall() if "__dpone__cursor_state" in names else [],
-            connection.execute(_LOADS).fetchall(),
-        )
+        tables = {name for (name,) in rows("SELECT table_name FROM information_schema.tables")}
+        return _seen_in_tables(rows, lambda table, columns: rows(_select(table, columns)), tables)
     finally:
         connection.close()
 
@@ -122,64 +130,88 @@ def _seen_in_clickhouse(root: Path) -> Seen:
     import clickhouse_connect
 
     client = clickhouse_connect.get_client(interface="chdb", path=str(root / "house"))
+
+    def rows(sql: str) -> Rows:
+        return [tuple(row) for row in client.query(sql).result_rows]
+
     try:
-        stateful = client.query("EXISTS TABLE etl_state.__dpone__cursor_state").result_rows[0][0]
-        like = "(name LIKE '\\_\\_dpone\\_\\_stg%' OR name LIKE '\\_\\_dpone\\_\\_s_a%')"
-        return _seen(
-            client.query("SELECT id FROM raw.orders").result_rows,
-            [row[0] for row in client.query(f"SELECT name FROM system.tables WHERE {like}").result_rows],
-            client.query(f"{_CURSOR} FINAL").result_rows if stateful else [],
-            client.query(f"{_LOADS} FINAL").result_rows,
-        )
+        tables = {name for (name,) in rows("SELECT name FROM system.tables")}
+        return _seen_in_tables(rows, lambda table, columns: rows(f"{_select(table, columns)} FINAL"), tables)
     finally:
         client.close()
 
 
-def _seen_in_files(root: Path) -> Seen:
-    target, control = root / "lake/raw/orders", root / "lake/etl_state"
-    ids = [(row["id"],) for part in target.glob("part-*") for row in pq.read_table(part).to_pylist()]
-    cursors = _rows(control / "__dpone__cursor_state.jsonl", "state_key")
-    loads = _rows(control / "__dpone__loads.jsonl", "load_id")
+def _select(table: str, columns: tuple[str, ...]) -> str:
+    return f"SELECT {', '.join(columns)} FROM etl_state.{table}"
+
+
+def _seen_in_tables(
+    rows: Callable[[str], Rows], control: Callable[[str, tuple[str, ...]], Rows], tables: set[str]
+) -> Seen:
+    """`rows` answers a statement, `control` reads the newest rows of a control table."""
     return _seen(
-        ids,
-        [Path(path).name[1:] for path in glob.glob(str(target / ".__dpone__*"))],
-        [(row["cursor_value"],) for row in cursors],
-        [(row["run_id"], row["status"]) for row in loads],
+        ids=rows("SELECT id FROM raw.orders"),
+        leftovers=[name for name in tables if name.startswith(_STAGING)],
+        control=lambda table, columns: control(table, columns) if table in {*tables, "__dpone__loads"} else [],
     )
 
 
-def _rows(path: Path, key: str) -> list[dict[str, Any]]:
+def _seen_in_files(root: Path) -> Seen:
+    target = root / "lake/raw/orders"
+    keys = {
+        "__dpone__cursor_state": ("state_key",),
+        "__dpone__loads": ("load_id",),
+        "__dpone__transfer_checkpoints": ("run_id", "partition_index"),
+    }
+
+    def control(table: str, columns: tuple[str, ...]) -> Rows:
+        rows = _newest(root / "lake/etl_state" / f"{table}.jsonl", keys[table])
+        return [tuple(row[name] for name in columns) for row in rows]
+
+    return _seen(
+        ids=[(row["id"],) for part in target.glob("part-*") for row in pq.read_table(part).to_pylist()],
+        leftovers=[Path(path).name[1:] for path in glob.glob(str(target / ".__dpone__*"))],
+        control=control,
+    )
+
+
+def _newest(path: Path, key: tuple[str, ...]) -> list[dict[str, Any]]:
     """The newest row of every key."""
     if not path.is_file():
         return []
-    lines = [json.loads(line) for line in path.read_text("ascii").splitlines()]
-    return list({line["row"][key]: line["row"] for line in lines if "row" in line}.values())
+    rows = [line["row"] for line in map(json.loads, path.read_text("ascii").splitlines()) if "row" in line]
+    return list({tuple(row[name] for name in key): row for row in rows}.values())
 
 
-def _seen(ids: Any, leftovers: list[str], cursors: Any, loads: Any) -> Seen:
-    by_run: dict[str, list[str]] = {}
-    for run_id, status in loads:
-        by_run.setdefault(run_id, []).append(status)
+def _seen(ids: Rows, leftovers: list[str], control: Callable[[str, tuple[str, ...]], Rows]) -> Seen:
+    cursors = control("__dpone__cursor_state", _CURSOR)
     assert len(cursors) <= 1
+    loads: dict[str, list[str]] = {}
+    for run_id, status in control("__dpone__loads", _LOADS):
+        loads.setdefault(run_id, []).append(status)
+    partitions: dict[str, list[tuple[str, int | None, str | None]]] = {}
+    checkpoints = control("__dpone__transfer_checkpoints", _CHECKPOINTS)
+    for run_id, _, status, exported, record in sorted(checkpoints, key=lambda row: (row[0], row[1])):
+        guard = json.loads(record)["diagnostics"].get("target_commit_guard")
+        partitions.setdefault(run_id, []).append((status, exported, guard and guard["phase"]))
     return Seen(
         ids=sorted(row[0] for row in ids),
         leftovers=sorted(leftovers),
         cursor=cursors[0][0] if cursors else None,
-        loads=by_run,
+        loads=loads,
+        partitions=partitions,
     )
 
 
 def work(task: dict[str, Any]) -> int:
-    """`fault` given: one run that meets it. Otherwise: look, run `run_id`, look again."""
-    root, sink, fault = Path(task["root"]), task["sink"], task.get("fault")
+    """`fault` given: one run that meets it. Without run id: only look. Otherwise: run, then look."""
+    root, sink, run_id, fault = Path(task["root"]), task["sink"], task["run_id"], task.get("fault")
     os.chdir(root)
     if fault is not None:
         kinds = {"when": When(fault["when"]), "kind": FaultKind(fault["kind"])}
-        return run(root, sink, task["run_id"], Moments(Fault(**{**fault, **kinds})))
-    before = asdict(seen(root, sink)) if task["look_first"] else None
-    exit_code = run(root, sink, task["run_id"], Moments(None))
-    looked = {"before": before, "after": asdict(seen(root, sink))}
-    (root / "seen.json").write_text(json.dumps(looked), encoding="utf-8")
+        return run(root, sink, run_id, Moments(Fault(**{**fault, **kinds})))
+    exit_code = 0 if run_id is None else run(root, sink, run_id, Moments(None))
+    (root / "seen.json").write_text(json.dumps(asdict(seen(root, sink))), encoding="utf-8")
     return exit_code
 
 

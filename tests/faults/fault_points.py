@@ -20,6 +20,7 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.ports.runtime import EvidenceFiles
+from dpone_core.ports.session import SourcePorts
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
@@ -144,8 +145,24 @@ class WatchedProbe(Watched):
 
 
 class WatchedFiles(Watched):
+    """Evidence files by their name. The report of a transfer has the run id in its name; a line has its suffix only."""
+
     def _line(self, method: str, arguments: tuple[Any, ...]) -> str:
-        return f"{method} {str(arguments[0]).rpartition('/')[2]}"
+        name = str(arguments[0]).rpartition("/")[2]
+        return f"{method} native.{name.rpartition('.')[2]}" if name.startswith("native_") else f"{method} {name}"
+
+
+class WatchedCheckpoints(Watched):
+    """A checkpoint store: a line says the status that is written, or the state of the run."""
+
+    def _line(self, method: str, arguments: tuple[Any, ...]) -> str:
+        match method:
+            case "append":
+                return f"checkpoint {arguments[2][0].status}" if arguments[2] else "checkpoint nothing"
+            case "save_run":
+                return f"run {arguments[0].state}"
+            case _:
+                return f"store.{method}"
 
 
 def watched_files(files: EvidenceFiles, moments: Moments) -> EvidenceFiles:
@@ -158,7 +175,7 @@ def watched_sessions(
     *,
     is_server: bool,
 ) -> Callable[[LoadIdentity], AbstractContextManager[LoadSessions]]:
-    """The same sessions, every port of them watched."""
+    """The same sessions, every port of them watched, those of a native transfer included."""
 
     @contextmanager
     def opened(identity: LoadIdentity) -> Iterator[LoadSessions]:
@@ -175,14 +192,22 @@ def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadS
     def watched(port: Any, name: str, kind: type[Watched] = Watched) -> Any:
         return None if port is None else kind(port, name, moments)
 
+    @contextmanager
+    def reader() -> Iterator[SourcePorts]:
+        assert sessions.open_reader is not None
+        with sessions.open_reader() as ports:
+            yield replace(ports, ranges=watched(ports.ranges, "read"))
+
     audit, cursor, lease, intents = sessions.audit, sessions.cursor, sessions.lease, sessions.intents
     assert audit is not None and isinstance(lease, LeaseStore)
-    return LoadSessions(
+    return replace(
+        sessions,
         source=replace(
             source,
             source=watched(source.source, "source"),
             metrics=watched(source.metrics, "metrics", WatchedProbe),
             statements=watched(source.statements, "statements"),
+            ranges=watched(source.ranges, "ranges"),
         ),
         sink=replace(
             sink,
@@ -190,10 +215,13 @@ def _watched(sessions: LoadSessions, moments: Moments, is_server: bool) -> LoadS
             legacy=watched(sink.legacy, "legacy", WatchedWriter),
             target=watched(sink.target, "target"),
             metrics=watched(sink.metrics, "metrics", WatchedProbe),
+            ranges=watched(sink.ranges, "staging"),
             control=control,
         ),
         audit=replace(audit, control=control),
         cursor=replace(cursor, control=control) if isinstance(cursor, CursorStore) else None,
         intents=replace(intents, control=control) if isinstance(intents, IntentStore) else None,
         lease=replace(lease, control=control, exclusive_process=lease.exclusive_process and not is_server),
+        open_reader=None if sessions.open_reader is None else reader,
+        checkpoints=watched(sessions.checkpoints, "store", WatchedCheckpoints),
     )

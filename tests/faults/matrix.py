@@ -1,118 +1,54 @@
-"""The fault matrix: every step of a load, every way it can go wrong there, and what must be true afterwards.
+"""What both fault matrices are made of: a step that goes wrong, the course of a load around it, and what is left.
 
-Rows 1 and 2 stand in the target when the fault happens, rows 3 and 4 are this load's. An incremental append with a
-cursor is the hardest case: repeating it shows, and a cursor that moved too far loses rows. A merge and a partition
-replacement read rows 1 to 3 first, may be repeated, and must say as truthfully what they did.
+`load_matrix` and `native_matrix` hold the steps of their loads and judge what is left.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tests.faults.fault_points import FaultKind, When
-from tests.spec.builders import append_flow, flow, hook, hooks
 
-OLD: Final = [1, 2]
-FRESH: Final = [3, 4]
-NEW: Final = OLD + FRESH
-OLD_CURSOR: Final = "30"
-NEW_CURSOR: Final = "50"
 BOTH: Final = (When.BEFORE, When.AFTER)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """A strategy: what target and cursor hold before and after the load that meets the fault; no cursor is None."""
-
-    old: list[int]
-    new: list[int]
-    old_cursor: str | None
-    new_cursor: str | None
-    repeatable: bool
-
-
-COURSES: Final = {
-    "append": Course(old=OLD, new=NEW, old_cursor=OLD_CURSOR, new_cursor=NEW_CURSOR, repeatable=False),
-    "merge": Course(old=[1, 2, 3], new=[1, 2, 3, 4, 5], old_cursor=OLD_CURSOR, new_cursor=NEW_CURSOR, repeatable=True),
-    "replace": Course(old=[1, 2, 3], new=[1, 2, 3, 4, 5], old_cursor=None, new_cursor=None, repeatable=True),
-}
+Bench = Callable[..., int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A moment of the lifecycle: the `occurrence`-th call of this name."""
+    """A moment of the lifecycle: the `occurrence`-th call of this name.
+
+    `guards`: a process that dies before (or after) this moment leaves an armed guard behind.
+    """
 
     name: str
     call: str
     occurrence: int = 1
     whens: tuple[When, ...] = BOTH
+    guards: tuple[When, ...] = ()
 
 
-def _steps(*steps: tuple[str, str] | Step) -> tuple[Step, ...]:
-    return tuple(step if isinstance(step, Step) else Step(name=step[0], call=step[1]) for step in steps)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """One way to load: its steps, and what target and cursor hold before and after it; no cursor is None.
 
+    `label` is what the id of a cell says of it. `ranges` are the ids that each partition of a native transfer brings,
+    the partition of NULL keys first, and `replaced` those of the old target that go with each.
+    """
 
-_BEFORE_ROWS: Final = (
-    ("lease", "leases taken"),
-    ("started row", "loads started"),
-    ("leftovers", "target.leftovers"),
-    ("cursor read", "cursor_state.read"),
-    ("intent read", "commit_intents.read"),
-    ("pre-hook announced", "load_steps open running"),
-    ("pre-hook", "statements.execute"),
-    ("describe source", "source.describe"),
-    ("describe target", "target.describe_target"),
-    ("described row", "load_steps source_described succeeded"),
-    ("open stream", "source.open_stream"),
-    ("preflight", "target.preflight"),
-)
-_AFTER_ROWS: Final = (
-    ("committed row", "loads committed"),
-    ("load record", "publish load.json"),
-    ("state", "cursor_state"),
-    ("post-hook announced", "load_steps close running"),
-    Step(name="post-hook", call="statements.execute", occurrence=2),
-    ("lease release", "leases released"),
-    ("report.md", "publish report.md"),
-    ("report.html", "publish report.html"),
-    ("run.json", "publish run.json"),
-)
-_MIDDLE: Final = Step(name="middle of rows", call="rows", occurrence=2)
-STAGED: Final = _steps(
-    *_BEFORE_ROWS,
-    Step(name="stage begin", call="staged.stage", whens=(When.BEFORE,)),
-    _MIDDLE,
-    Step(name="stage end", call="staged.stage", whens=(When.AFTER,)),
-    ("staged row", "load_steps staged succeeded"),
-    ("lineage projection", "staged.project_lineage"),
-    ("gates recorded", "load_steps quality_checked succeeded"),
-    ("acceptance source", "metrics.source"),
-    ("acceptance staged", "metrics.staged"),
-    Step(name="lease looked at", call="leases.read", occurrence=2),
-    ("intent armed", "commit_intents"),
-    ("finalize", "staged.finalize"),
-    ("acceptance target", "metrics.target"),
-    ("finalized evidence", "load_steps finalized succeeded"),
-    ("cleanup", "staged.cleanup"),
-    *_AFTER_ROWS,
-)
-LEGACY: Final = _steps(
-    *_BEFORE_ROWS,
-    ("acceptance source", "metrics.source"),
-    Step(name="load begin", call="legacy.load", whens=(When.BEFORE,)),
-    _MIDDLE,
-    Step(name="lease looked at", call="leases.read", occurrence=2),
-    ("intent armed", "commit_intents"),
-    Step(name="load end", call="legacy.load", whens=(When.AFTER,)),
-    ("gates recorded", "load_steps quality_checked succeeded"),
-    ("acceptance target", "metrics.target"),
-    ("finalized evidence", "load_steps finalized succeeded"),
-    *_AFTER_ROWS,
-)
+    mode: str
+    label: str
+    steps: tuple[Step, ...]
+    old: list[int]
+    new: list[int]
+    old_cursor: str | None
+    new_cursor: str | None
+    repeatable: bool = True
+    ranges: tuple[list[int], ...] = ()
+    replaced: tuple[list[int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,229 +56,83 @@ class Cell:
     """One fault at one moment of a load into one sink."""
 
     sink: str
+    course: Course
     step: Step
     when: When
     kind: FaultKind
-    strategy: str = "append"
 
     def __str__(self) -> str:
-        course = "" if self.strategy == "append" else f"{self.strategy}-"
-        return f"{self.sink}-{course}{self.step.name}-{self.when}-{self.kind}"
-
-    @property
-    def course(self) -> Course:
-        return COURSES[self.strategy]
+        return "-".join(part for part in (self.sink, self.course.label, self.step.name, self.when, self.kind) if part)
 
     @property
     def fault(self) -> dict[str, object]:
         return {"call": self.step.call, "occurrence": self.step.occurrence, "when": self.when, "kind": self.kind}
 
-    @property
-    def committed(self) -> bool:
-        """Whether the target holds this load's rows afterwards."""
-        if self.kind is FaultKind.SIGTERM and self.step.name in ("lease looked at", "intent armed", "finalize"):
-            return True  # the commit is near, so the termination waits until its record is durable
-        return self._is_done("load end" if self.sink == "files" else "finalize")
 
-    @property
-    def advanced(self) -> bool:
-        """Whether the cursor is durable afterwards."""
-        return self._is_done("state") or (self.kind is FaultKind.SIGTERM and self.committed)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of the load is durable, its evidence included."""
-        if self.kind is FaultKind.SIGTERM:
-            return self.step.name in ("report.md", "report.html", "run.json")  # nothing is left to interrupt
-        return self.kind is FaultKind.SIGKILL and self._is_done("run.json")
-
-    @property
-    def loses_staging(self) -> bool:
-        """Whether nobody can remove staging: the process is gone, its name was lost, or it may be the only copy."""
-        lost = {
-            ("stage end", When.AFTER, FaultKind.ERROR),
-            ("stage end", When.AFTER, FaultKind.CRASH),
-            ("finalize", When.BEFORE, FaultKind.CRASH),
-        }
-        return self.kind is FaultKind.SIGKILL or (self.step.name, self.when, self.kind) in lost
-
-    def _is_done(self, name: str) -> bool:
-        steps = LEGACY if self.sink == "files" else STAGED
-        index = next(number for number, step in enumerate(steps) if step.name == name)
-        here = steps.index(self.step)
-        return here > index or (here == index and self.when is When.AFTER)
-
-
-def steps_of(sink: str, strategy: str = "append") -> tuple[Step, ...]:
-    """Only an append says beforehand what it is about to commit; only a load with a cursor reads and saves one."""
-    steps = LEGACY if sink == "files" else STAGED
-    absent = () if not COURSES[strategy].repeatable else ("commit_intents",)
-    absent += () if COURSES[strategy].new_cursor else ("cursor_state",)
-    return tuple(step for step in steps if not step.call.startswith(absent)) if absent else steps
-
-
-def cells(sink: str, strategy: str = "append") -> Iterator[Cell]:
-    for step in steps_of(sink, strategy):
-        for when in step.whens:
-            for kind in FaultKind:
-                yield Cell(sink=sink, step=step, when=when, kind=kind, strategy=strategy)
-
-
-def manifest(sink: str, strategy: str = "append") -> dict[str, object]:
-    capture = {"source": True, "staged": sink != "files", "target": True}
-    both = hooks(pre=[hook("open", "INSERT INTO log VALUES (1)")], post=[hook("close", "INSERT INTO log VALUES (2)")])
-    changes: dict[str, object] = {
-        "sink__type": sink,
-        "source__options": {**both, "incremental": {"cursor_column": "updated_at"}},
-        "quality": {
-            "gates": [{"type": "row_count_reconciliation"}],
-            "acceptance": {"enabled": True, "mode": "required", "capture": capture},
-        },
-    }
-    match strategy:
-        case "merge":
-            return append_flow(**changes, sink__strategy={"mode": "incremental_merge", "unique_key": ["id"]})
-        case "replace":
-            design = {"physical_design": {"partition_by": {"column": "updated_at"}}}
-            mode = {"sink__strategy": {"mode": "partition_replace"}, "sink__options": design}
-            return flow(**{**changes, "source__options": both}, **mode)
-        case _:
-            return append_flow(**changes)
+def cells(courses: Mapping[str, tuple[Course, ...]]) -> Iterator[Cell]:
+    """Every kind of fault before and after every step of the courses of each sink."""
+    for sink, of_sink in courses.items():
+        for course in of_sink:
+            for step in course.steps:
+                for when in step.whens:
+                    for kind in FaultKind:
+                        yield Cell(sink=sink, course=course, step=step, when=when, kind=kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a run left: its exit, stdout, receipt and run.json, and what the target holds."""
+    """What a run left: exit, stdout, receipt, evidence, port calls, and what the target holds (see `bench.Seen`).
+
+    `runs` are the run.json of each attempt of the run id, `native` is the report of its transfer.
+    """
 
     exit_code: int
     report: dict[str, Any] | None
     receipt: dict[str, Any] | None
-    published: dict[str, Any] | None
+    runs: list[dict[str, Any]]
+    native: dict[str, Any] | None
+    calls: list[str]
     ids: list[int]
     leftovers: list[str]
     cursor: str | None
     loads: dict[str, list[str]]
+    partitions: dict[str, list[tuple[str, int | None, str | None]]]
 
     @classmethod
-    def of(cls, root: Path, run_id: str, exit_code: int, seen: dict[str, Any]) -> Left:
-        (published,) = list(root.glob(f"evidence/runs/orders/{run_id}*/*/run.json")) or [None]
+    def of(cls, root: Path, run_id: str, exit_code: int) -> Left:
+        """Reads what the bench saw last in `root`."""
+        reports = list(root.glob(f"evidence/native_transfer/orders/native_transfer_runtime_{run_id}*.json"))
+        calls = root / f"{run_id}.calls"
         return cls(
             exit_code=exit_code,
             report=_document(root / f"{run_id}.stdout"),
             receipt=_document(root / f"{run_id}.receipt"),
-            published=None if published is None else _document(published),
-            **seen,
+            runs=[json.loads(path.read_text("utf-8")) for path in root.glob(_run_files(run_id))],
+            native=_document(reports[0]) if reports else None,
+            calls=calls.read_text("utf-8").splitlines() if calls.is_file() else [],
+            **json.loads((root / "seen.json").read_text("utf-8")),
         )
+
+    @property
+    def published(self) -> dict[str, Any] | None:
+        """The run.json of a run id that was started once."""
+        (published,) = self.runs or (None,)
+        return published
+
+    @property
+    def code(self) -> str | None:
+        return None if self.report is None else self.report["result"].get("error_code")
+
+    def phases(self, run_id: str) -> list[str | None]:
+        return [phase for _, _, phase in self.partitions.get(run_id, [])]
+
+    def statuses(self, run_id: str) -> list[str]:
+        return [status for status, _, _ in self.partitions.get(run_id, [])]
+
+
+def _run_files(run_id: str) -> str:
+    return f"evidence/runs/orders/{run_id}*/*/run.json"
 
 
 def _document(path: Path) -> dict[str, Any] | None:
     return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else None
-
-
-def violations(cell: Cell, left: Left, run_id: str) -> Iterator[str]:
-    """Everything a run that met this fault says or left behind that is not true, or is too much."""
-    course = cell.course
-    if left.ids != (course.new if cell.committed else course.old):
-        yield f"the target holds {left.ids}"
-    if left.cursor != (course.new_cursor if cell.advanced else course.old_cursor):
-        yield f"the cursor is {left.cursor}"
-    if "committed" in left.loads.get(run_id, []) and not cell.committed:
-        yield "the audit says committed"
-    if left.leftovers and not cell.committed and not cell.loses_staging:
-        yield f"staging was not removed: {left.leftovers}"
-    if cell.kind is FaultKind.SIGKILL:
-        yield from _killed(cell, left)
-    elif cell.complete:
-        yield from _successful(left)
-    else:
-        yield from _failed(cell, left)
-
-
-def _killed(cell: Cell, left: Left) -> Iterator[str]:
-    if left.exit_code != -9 or left.receipt is not None or left.report is not None:
-        yield f"a killed run said something: {left.exit_code}"
-    if left.published is not None and not cell.complete:
-        yield "a killed run published run.json"
-
-
-def _successful(left: Left) -> Iterator[str]:
-    receipt = left.receipt or {}
-    if left.exit_code != 0 or receipt.get("status") != "succeeded" or not left.published:
-        yield f"a complete run is not told as one: {left.exit_code} {receipt.get('status')}"
-
-
-def _failed(cell: Cell, left: Left) -> Iterator[str]:
-    expected = (143, "interrupted") if cell.kind is FaultKind.SIGTERM else (1, "failed")
-    receipt = left.receipt or {}
-    if (left.exit_code, receipt.get("status")) != expected or receipt.get("exit_code") != left.exit_code:
-        yield f"exit {left.exit_code}, receipt {receipt.get('status')} instead of {expected}"
-    if left.report is None:
-        yield "nothing was printed"
-        return
-    documents = [left.report] if left.published is None else [left.report, left.published["report"]]
-    if left.published is None and cell.step.name not in ("report.md", "report.html", "run.json"):
-        yield "no run.json"
-    for document in documents:
-        if document["passed"] or document["result"]["status"] != "error" or not document["result"].get("error_code"):
-            yield "a failed run is reported as passed"
-            return
-        yield from _untrue(cell, document["result"]["failure_context"])
-    yield from _untrue(cell, receipt)
-
-
-def _untrue(cell: Cell, said: dict[str, Any]) -> Iterator[str]:
-    """What is claimed of target, boundary, state and retry; `unknown` is never untrue, where it can be unknown."""
-    states = {True: "mutation_returned_success", False: "not_mutated"}
-    commits = cell.step.name in ("finalize", "load begin", "load end", "middle of rows")
-    if said["target_state"] != states[cell.committed] and not (commits and said["target_state"] == "unknown"):
-        yield f"target_state {said['target_state']}"
-    if said["failure_boundary"] == "pre_commit" and cell.committed:
-        yield "failure_boundary pre_commit after the commit"
-    if said["failure_boundary"] == "post_commit" and said["target_state"] == "not_mutated":
-        yield "failure_boundary post_commit without a commit"
-    if said["retry_classification"] == "retry_before_target_mutation" and said["target_state"] != "not_mutated":
-        yield "a retry is called safe"
-    if cell.course.new_cursor is None:
-        if said["source_state"] not in ("not_applicable", "not_advanced"):
-            yield f"source_state {said['source_state']} without a cursor"
-        return
-    if said["source_state"] != ("advanced" if cell.advanced else "not_advanced") and cell.step.name != "state":
-        yield f"source_state {said['source_state']}"
-    if said["source_state"] == "not_advanced" and cell.advanced:
-        yield "source_state not_advanced with a cursor"
-    if said["source_state"] == "advanced" and not cell.advanced:
-        yield "source_state advanced without a cursor"
-
-
-def violations_of_next(cell: Cell, left: Left, again: Left) -> Iterator[str]:
-    """What the next run of the same manifest must do: succeed, name what it found, and load what is missing once.
-
-    An append that is in the target behind an old cursor is not repeated: that is refused until a person has decided.
-    """
-    if cell.committed and not cell.advanced and not cell.course.repeatable:
-        yield from _refused_as_committed(cell, left, again)
-        return
-    if again.exit_code != 0 or again.report is None or not again.report["passed"]:
-        yield f"the next run ended with {again.exit_code}: {again.report and again.report['result'].get('errors')}"
-        return
-    warnings = [text for text in again.report["result"]["details"]["warnings"] if "leftovers" in text]
-    if bool(warnings) != bool(left.leftovers) or any(name not in warnings[0] for name in left.leftovers):
-        yield f"leftovers {left.leftovers} are reported as {warnings}"
-    if again.ids != cell.course.new:
-        yield f"after the next run the target holds {again.ids}"
-    if again.cursor != cell.course.new_cursor:
-        yield f"after the next run the cursor is {again.cursor}"
-
-
-def _refused_as_committed(cell: Cell, left: Left, again: Left) -> Iterator[str]:
-    """ClickHouse moves the one partition of an append; once its emptied staging is gone, nothing proves the move."""
-    unprovable = cell.sink == "clickhouse" and not left.leftovers
-    code = "earlier_load_unknown" if unprovable else "load_already_committed"
-    receipt = again.receipt or {}
-    said = (again.exit_code, receipt.get("error_code"), receipt.get("retry_classification"))
-    if said != (1, code, "operator_verification_required"):
-        yield f"the next run of a committed load says {said}"
-    if receipt.get("target_state") != "not_mutated" or again.published is None:
-        yield f"the refusal claims {receipt.get('target_state')}, or published nothing"
-    if (again.ids, again.cursor) != (left.ids, left.cursor):
-        yield f"the refusal changed the target to {again.ids} or the cursor to {again.cursor}"

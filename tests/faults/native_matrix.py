@@ -8,46 +8,15 @@ operator looks and says what is true; then it must finish.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from tests.faults.fault_points import FaultKind, When
+from tests.faults.matrix import BOTH, Cell, Course, Left, Step
 from tests.spec.builders import append_flow, flow
 
-APPEND: Final = "incremental_append"
-REFRESH: Final = "full_refresh"
-REPLACE: Final = "partition_replace"
-LEGACY: Final = "legacy_append"
-_APPENDED: Final[list[list[int]]] = [[], [3], [4], [5, 6]]
-RANGES: Final = {APPEND: _APPENDED, LEGACY: _APPENDED, REPLACE: [[], [11, 12], [13, 14], [15, 16, 17]]}
-REPLACED: Final = {APPEND: [[], [], [], []], LEGACY: [[], [], [], []], REPLACE: [[], [1, 2], [3], []]}
-"""Ids each range brings, and those of the old target that go with it."""
-OLD: Final = {APPEND: [1, 2], LEGACY: [1, 2], REFRESH: [1, 2, 3], REPLACE: [1, 2, 3]}
-NEW: Final = {
-    APPEND: [1, 2, 3, 4, 5, 6],
-    LEGACY: [1, 2, 3, 4, 5, 6],
-    REFRESH: [1, 2, 3, 4, 5, 6, 7],
-    REPLACE: [11, 12, 13, 14, 15, 16, 17],
-}
-OLD_CURSOR: Final = {APPEND: "30", LEGACY: "30", REFRESH: None, REPLACE: None}
-NEW_CURSOR: Final = {APPEND: "70", LEGACY: "70", REFRESH: None, REPLACE: None}
-PARTITIONS: Final = {APPEND: 4, LEGACY: 4, REFRESH: 4, REPLACE: 4}
-BOTH: Final = (When.BEFORE, When.AFTER)
 UNRESOLVED: Final = {"armed", "checkpoint_incomplete", "target_outcome_unknown"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """`guards`: a process that dies before (or after) this moment leaves an armed guard behind."""
-
-    name: str
-    call: str
-    occurrence: int = 1
-    whens: tuple[When, ...] = BOTH
-    guards: tuple[When, ...] = ()
 
 
 def _publication(number: int) -> tuple[Step, ...]:
@@ -108,8 +77,12 @@ _END: Final = (
     Step(name="lease release", call="leases released"),
     Step(name="run.json", call="publish run.json"),
 )
-STEPS: Final = {
-    REFRESH: (
+_PUBLISHED_ONE_BY_ONE: Final = (*_BEFORE, *_JUDGED, *_publication(1), *_publication(2), *_publication(3), *_AFTER)
+_SAVED: Final = Step(name="state", call="cursor_state")
+REFRESH: Final = Course(
+    mode="full_refresh",
+    label="full_refresh",
+    steps=(
         *_BEFORE,
         Step(name="assemble", call="staging.assemble"),
         *_JUDGED,
@@ -117,17 +90,27 @@ STEPS: Final = {
         *_AFTER,
         *_END,
     ),
-    APPEND: (
-        *_BEFORE,
-        *_JUDGED,
-        *_publication(1),
-        *_publication(2),
-        *_publication(3),
-        *_AFTER,
-        Step(name="state", call="cursor_state"),
-        *_END,
-    ),
-    LEGACY: (
+    old=[1, 2, 3],
+    new=[1, 2, 3, 4, 5, 6, 7],
+    old_cursor=None,
+    new_cursor=None,
+)
+APPEND: Final = Course(
+    mode="incremental_append",
+    label="incremental_append",
+    steps=(*_PUBLISHED_ONE_BY_ONE, _SAVED, *_END),
+    old=[1, 2],
+    new=[1, 2, 3, 4, 5, 6],
+    old_cursor="30",
+    new_cursor="70",
+    ranges=([], [3], [4], [5, 6]),
+    replaced=([], [], [], []),
+)
+LEGACY: Final = replace(
+    APPEND,
+    mode="legacy_append",
+    label="legacy_append",
+    steps=(
         Step(name="bounds", call="ranges.key_bounds"),
         Step(name="planned", call="checkpoint planned"),
         Step(name="run opened", call="run open"),
@@ -138,79 +121,56 @@ STEPS: Final = {
         Step(name="gates recorded", call="load_steps quality_checked succeeded"),
         *_MEASURED,
         *_REPORTED,
-        Step(name="state", call="cursor_state"),
+        _SAVED,
         *_END,
     ),
-    REPLACE: (
-        *_BEFORE,
-        *_JUDGED,
-        *_publication(1),
-        *_publication(2),
-        *_publication(3),
-        *_AFTER,
-        *_END,
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    sink: str
-    mode: str
-    step: Step
-    when: When
-    kind: FaultKind
-
-    def __str__(self) -> str:
-        return f"{self.sink}-{self.mode}-{self.step.name}-{self.when}-{self.kind}"
-
-    @property
-    def fault(self) -> dict[str, object]:
-        return {"call": self.step.call, "occurrence": self.step.occurrence, "when": self.when, "kind": self.kind}
-
-    @property
-    def leaves_guard(self) -> bool:
-        """Whether nobody may go on without an operator. A fault that is only an error is told by the sink or the
-        store; one that nobody foresaw, at the sink, is not."""
-        finalizes, commits = self.step.name.startswith("finalize"), self.step.name.startswith("commit ")
-        match self.kind:
-            case FaultKind.SIGKILL:
-                return self.when in self.step.guards
-            case FaultKind.SIGTERM:
-                return False
-            case FaultKind.ERROR:
-                return (finalizes and self.when is When.AFTER) or commits
-            case FaultKind.CRASH:
-                return finalizes or commits
-
-
-MODES: Final = {
+)
+REPLACE: Final = Course(
+    mode="partition_replace",
+    label="partition_replace",
+    steps=(*_PUBLISHED_ONE_BY_ONE, *_END),
+    old=[1, 2, 3],
+    new=[11, 12, 13, 14, 15, 16, 17],
+    old_cursor=None,
+    new_cursor=None,
+    ranges=([], [11, 12], [13, 14], [15, 16, 17]),
+    replaced=([], [1, 2], [3], []),
+)
+COURSES: Final = {
     "duckdb": (REFRESH, APPEND, REPLACE),
     "clickhouse": (REFRESH, APPEND, REPLACE),
     "files": (LEGACY,),
 }
+PARTITIONS: Final = 4
 
 
-def cells(sink: str) -> Iterator[Cell]:
-    for mode in MODES[sink]:
-        for step in STEPS[mode]:
-            for when in step.whens:
-                for kind in FaultKind:
-                    yield Cell(sink=sink, mode=mode, step=step, when=when, kind=kind)
+def leaves_guard(cell: Cell) -> bool:
+    """Whether nobody may go on without an operator. A fault that is only an error is told by the sink or the store;
+    one that nobody foresaw, at the sink, is not."""
+    finalizes, commits = cell.step.name.startswith("finalize"), cell.step.name.startswith("commit ")
+    match cell.kind:
+        case FaultKind.SIGKILL:
+            return cell.when in cell.step.guards
+        case FaultKind.SIGTERM:
+            return False
+        case FaultKind.ERROR:
+            return (finalizes and cell.when is When.AFTER) or commits
+        case FaultKind.CRASH:
+            return finalizes or commits
 
 
-def manifest(sink: str, mode: str) -> dict[str, object]:
+def manifest(sink: str, course: Course) -> dict[str, object]:
     partitioning = {"column": "id", "num_partitions": 3, "workers": 1}
     quality = {
         "gates": [{"type": "row_count_reconciliation"}],
         "acceptance": {"enabled": True, "mode": "required", "capture": {"staged": False}},
     }
-    if mode == REFRESH:
+    if course == REFRESH:
         return flow(sink__type=sink, source__options={"partitioning": partitioning}, quality=quality)
-    if mode == REPLACE:
+    if course == REPLACE:
         return flow(
             sink__type=sink,
-            sink__strategy={"mode": REPLACE},
+            sink__strategy={"mode": course.mode},
             sink__options={"physical_design": {"partition_by": {"column": "updated_at"}}},
             source__options={"partitioning": {**partitioning, "column": "updated_at"}},
             quality=quality,
@@ -219,80 +179,38 @@ def manifest(sink: str, mode: str) -> dict[str, object]:
     return append_flow(sink__type=sink, source__options=options, quality=quality)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """What a run left: its exit, stdout, receipt, the transfer's report, its port calls, and what the target holds."""
-
-    exit_code: int
-    report: dict[str, Any] | None
-    receipt: dict[str, Any] | None
-    native: dict[str, Any] | None
-    calls: list[str]
-    ids: list[int]
-    leftovers: list[str]
-    cursor: str | None
-    partitions: dict[str, list[tuple[str, int | None, str | None]]]
-
-    @classmethod
-    def of(cls, root: Path, run_id: str, exit_code: int) -> Left:
-        reports = list(root.glob(f"evidence/native_transfer/orders/native_transfer_runtime_{run_id}*.json"))
-        calls = root / f"{run_id}.calls"
-        return cls(
-            exit_code=exit_code,
-            report=_document(root / f"{run_id}.stdout"),
-            receipt=_document(root / f"{run_id}.receipt"),
-            native=_document(reports[0]) if reports else None,
-            calls=calls.read_text("utf-8").splitlines() if calls.is_file() else [],
-            **json.loads((root / "seen.json").read_text("utf-8")),
-        )
-
-    def phases(self, run_id: str) -> list[str | None]:
-        return [phase for _, _, phase in self.partitions.get(run_id, [])]
-
-    def statuses(self, run_id: str) -> list[str]:
-        return [status for status, _, _ in self.partitions.get(run_id, [])]
-
-    @property
-    def code(self) -> str | None:
-        return None if self.report is None else self.report["result"].get("error_code")
-
-
-def _document(path: Path) -> dict[str, Any] | None:
-    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else None
-
-
-def reachable(mode: str) -> list[list[int]]:
+def reachable(course: Course) -> list[list[int]]:
     """Every target an attempt may leave: all ranges at once, or the first ones."""
-    if mode == REFRESH:
-        return [OLD[mode], NEW[mode]]
-    ranges = range(len(RANGES[mode]))
-    return [target_with(mode, [number < count for number in ranges]) for count in range(len(ranges) + 1)]
+    if course == REFRESH:
+        return [course.old, course.new]
+    ranges = range(len(course.ranges))
+    return [target_with(course, [number < count for number in ranges]) for count in range(len(ranges) + 1)]
 
 
-def target_with(mode: str, published: list[bool]) -> list[int]:
+def target_with(course: Course, published: list[bool]) -> list[int]:
     """The old rows without those that were replaced, and those of the published ranges."""
     done = [number for number, is_published in enumerate(published) if is_published]
-    replaced = {row for number in done for row in REPLACED[mode][number]}
-    brought = [row for number in done for row in RANGES[mode][number]]
-    return sorted([*(row for row in OLD[mode] if row not in replaced), *brought])
+    replaced = {row for number in done for row in course.replaced[number]}
+    brought = [row for number in done for row in course.ranges[number]]
+    return sorted([*(row for row in course.old if row not in replaced), *brought])
 
 
 def violations(cell: Cell, left: Left) -> Iterator[str]:
     """Everything a run that met this fault says or left behind that is not true, or is too much."""
-    mode = cell.mode
-    if left.ids not in reachable(mode):
+    course = cell.course
+    if left.ids not in reachable(course):
         yield f"the target holds {left.ids}"
     blocked = bool(UNRESOLVED & {phase for phase in left.phases("r") if phase is not None})
-    if blocked is not cell.leaves_guard:
+    if blocked is not leaves_guard(cell):
         yield f"unresolved guards: {left.phases('r')}"
     committed = [status == "committed" for status in left.statuses("r")]
-    if mode != REFRESH and not blocked and target_with(mode, committed) != left.ids:
+    if course != REFRESH and not blocked and target_with(course, committed) != left.ids:
         yield f"checkpoints say {left.statuses('r')} of a target with {left.ids}"
-    if mode == REFRESH and all(committed) and committed and left.ids != NEW[mode]:
+    if course == REFRESH and all(committed) and committed and left.ids != course.new:
         yield "all ranges are committed and the target is the old one"
-    if left.cursor not in (OLD_CURSOR[mode], NEW_CURSOR[mode]):
+    if left.cursor not in (course.old_cursor, course.new_cursor):
         yield f"the cursor is {left.cursor}"
-    if left.cursor == NEW_CURSOR[mode] is not None and left.ids != NEW[mode]:
+    if left.cursor == course.new_cursor is not None and left.ids != course.new:
         yield "the cursor advanced without its rows"
     if left.native is not None and left.native["passed"] and not (committed and all(committed)):
         yield f"the transfer's report says passed with {left.statuses('r')}"
@@ -300,14 +218,14 @@ def violations(cell: Cell, left: Left) -> Iterator[str]:
         return
     result = left.report["result"]
     if left.report["passed"]:
-        if left.ids != NEW[mode] or not left.native or not left.native["passed"]:
+        if left.ids != course.new or not left.native or not left.native["passed"]:
             yield "a run that is not complete is reported as passed"
         return
-    yield from _untrue(mode, result["failure_context"], left, blocked)
+    yield from _untrue(course, result["failure_context"], left, blocked)
 
 
-def _untrue(mode: str, said: dict[str, str], left: Left, blocked: bool) -> Iterator[str]:
-    mutated = left.ids != OLD[mode] or "committed" in left.statuses("r")
+def _untrue(course: Course, said: dict[str, str], left: Left, blocked: bool) -> Iterator[str]:
+    mutated = left.ids != course.old or "committed" in left.statuses("r")
     if said["target_state"] == "not_mutated" and mutated:
         yield "target_state not_mutated of a changed target"
     if said["target_state"] == "mutation_returned_success" and not mutated and not blocked:
@@ -316,7 +234,7 @@ def _untrue(mode: str, said: dict[str, str], left: Left, blocked: bool) -> Itera
         yield "target_state unknown without a guard"
     if said["checkpoint_state"] == "committed" and "committed" not in left.statuses("r"):
         yield "checkpoint_state committed without a committed checkpoint"
-    if said["source_state"] == "advanced" and left.cursor != NEW_CURSOR[mode]:
+    if said["source_state"] == "advanced" and left.cursor != course.new_cursor:
         yield "source_state advanced without a cursor"
     retry = said["retry_classification"]
     if retry == "retry_before_target_mutation" and (mutated or blocked):
@@ -329,13 +247,13 @@ def _untrue(mode: str, said: dict[str, str], left: Left, blocked: bool) -> Itera
 
 def violations_of_resume(cell: Cell, left: Left, again: Left) -> Iterator[str]:
     """The next attempt of the same run: everything once, nothing twice, and no more reading than needed."""
-    mode = cell.mode
+    course = cell.course
     if again.exit_code != 0 or again.report is None or not again.report["passed"]:
         yield f"the resume ended with {again.exit_code}: {again.report and again.report['result'].get('errors')}"
         return
-    if again.ids != NEW[mode]:
+    if again.ids != course.new:
         yield f"after the resume the target holds {again.ids}"
-    if again.cursor != NEW_CURSOR[mode]:
+    if again.cursor != course.new_cursor:
         yield f"after the resume the cursor is {again.cursor}"
     if set(again.statuses("r")) != {"committed"}:
         yield f"after the resume checkpoints say {again.statuses('r')}"
@@ -346,7 +264,7 @@ def violations_of_resume(cell: Cell, left: Left, again: Left) -> Iterator[str]:
     if _is_complete(left):
         return  # a completed run loads anew
     done = {"committed", "loaded"}
-    expected = PARTITIONS[mode] - sum(status in done for status in left.statuses("r"))
+    expected = PARTITIONS - sum(status in done for status in left.statuses("r"))
     if left.statuses("r") and len(reads) != expected:
         yield f"{len(reads)} ranges were read, {expected} were missing"
     if set(left.statuses("r")) == {"committed"} and finalized:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.faults.bench import connections
-from tests.faults.matrix import NEW, NEW_CURSOR, OLD, OLD_CURSOR, manifest
+from tests.faults.load_matrix import NEW, NEW_CURSOR, OLD, OLD_CURSOR, manifest
 from tests.spec.builders import Finished, Project, append_flow
 
 REPOSITORY = Path(__file__).parents[2]

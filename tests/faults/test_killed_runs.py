@@ -24,19 +24,15 @@ from dpone_core.testing.builders import load_identity
 from dpone_core.use_cases.plan import plan_process
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 from dpone_core.wiring.sessions import SessionOpener
-from tests.spec.builders import Project, append_flow, flow
+from tests.spec.builders import Project, append_flow, flow, loaded_project
 
 ENDLESS = "SELECT a.id, a.name, a.updated_at FROM orders a, orders b, orders c, orders d"
 STAGING = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '\\_\\_dpone\\_\\_stg%' ESCAPE '\\'"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.written(flow())
-    assert project.execute("before").report.passed
-    return project
+@pytest.fixture(name="project")
+def project_after_a_load(tmp_path: Path) -> Project:
+    return loaded_project(tmp_path)
 
 
 def endless(project: Project) -> None:

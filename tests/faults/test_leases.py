@@ -17,7 +17,7 @@ from dpone_core.state.lease import LEASE_DURATION
 from dpone_core.testing.fakes import FixedClock
 from tests.faults.bench import connections, run, seen
 from tests.faults.fault_points import Fault, FaultKind, Moments, When
-from tests.faults.matrix import NEW, OLD, manifest
+from tests.faults.load_matrix import NEW, OLD, manifest
 from tests.spec.builders import Finished, Project
 
 SINKS = ["duckdb", "files"]

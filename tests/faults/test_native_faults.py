@@ -8,122 +8,95 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.faults.bench import connections
 from tests.faults.fault_points import FaultKind, When
+from tests.faults.matrix import Bench, Cell, Course, Left, cells
 from tests.faults.native_matrix import (
     APPEND,
+    COURSES,
     LEGACY,
-    MODES,
-    OLD,
-    RANGES,
     REFRESH,
     REPLACE,
-    STEPS,
     UNRESOLVED,
-    Cell,
-    Left,
-    cells,
     manifest,
     violations,
     violations_of_resume,
 )
 from tests.spec.builders import Finished, Project
 
-Bench = Callable[..., int]
-REPOSITORY = Path(__file__).parents[2]
+Projects = Callable[[str, Course], Path]
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    command = [sys.executable, "-m", "tests.faults.native_bench"]
-    with subprocess.Popen(
-        command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as process:
-        asked, answers = process.stdin, process.stdout
-        assert asked is not None and answers is not None
-
-        def run(root: Path, sink: str, run_id: str | None, **task: Any) -> int:
-            asked.write(json.dumps({"root": str(root), "sink": sink, "run_id": run_id, **task}) + "\n")
-            asked.flush()
-            return int(answers.readline())
-
-        yield run
-        asked.close()
-
-
-@pytest.fixture(scope="module")
-def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Projects:
     """For each sink and strategy a project whose first load is done and whose source has news since."""
     made: dict[tuple[str, str], Path] = {}
 
-    def of(sink: str, mode: str) -> Path:
-        if (sink, mode) not in made:
-            project = Project(tmp_path_factory.mktemp(f"{sink}-{mode}"))
+    def of(sink: str, course: Course) -> Path:
+        if (sink, course.mode) not in made:
+            project = Project(tmp_path_factory.mktemp(f"{sink}-{course.mode}"))
             project.orders()
-            project.written(manifest(sink, mode))
+            project.written(manifest(sink, course))
             assert bench(project.root, sink, "first") == 0
-            assert Left.of(project.root, "first", 0).ids == OLD[mode]
+            assert Left.of(project.root, "first", 0).ids == course.old
             project.add_orders((4, "d", 40), (5, "e", 50), (6, "f", 60), (7, "g", 70))
-            if mode == REPLACE:
+            if course == REPLACE:
                 with closing(sqlite3.connect(project.root / "shop.sqlite")) as source, source:
                     source.execute("UPDATE orders SET id = id + 10")
-            made[(sink, mode)] = project.root
-        return made[(sink, mode)]
+            made[sink, course.mode] = project.root
+        return made[sink, course.mode]
 
     return of
 
 
 def quick(cell: Cell) -> bool:
     """Each step of an append by a kill; where the target is published, each strategy by what differs there."""
-    place, kind = (cell.mode, cell.step.name, cell.when), cell.kind
+    place, kind = (cell.course.mode, cell.step.name, cell.when), cell.kind
     if cell.sink == "clickhouse":
         publishes = {
-            (REFRESH, "finalize 1", When.BEFORE),
-            (APPEND, "finalize 2", When.AFTER),
-            (REPLACE, "finalize 2", When.AFTER),
+            (REFRESH.mode, "finalize 1", When.BEFORE),
+            (APPEND.mode, "finalize 2", When.AFTER),
+            (REPLACE.mode, "finalize 2", When.AFTER),
         }
         return kind is FaultKind.SIGKILL and place in publishes
     if cell.sink == "files":
         return kind is FaultKind.SIGKILL and place in {
-            (LEGACY, "finalize 3", When.AFTER),
-            (LEGACY, "commit 3", When.AFTER),
-            (LEGACY, "gates recorded", When.BEFORE),
+            (LEGACY.mode, "finalize 3", When.AFTER),
+            (LEGACY.mode, "commit 3", When.AFTER),
+            (LEGACY.mode, "gates recorded", When.BEFORE),
         }
-    if cell.mode == APPEND:
+    if cell.course == APPEND:
         return (kind, cell.when) == (FaultKind.SIGKILL, When.AFTER) or (
             kind is FaultKind.ERROR and cell.step.name in ("finalize 2", "commit 2", "stage")
         )
-    if cell.mode == REPLACE:
-        published = {(REPLACE, "finalize 2", When.BEFORE), (REPLACE, "finalize 2", When.AFTER)}
-        return kind is FaultKind.SIGKILL and place in {*published, (REPLACE, "commit 2", When.BEFORE)}
+    if cell.course == REPLACE:
+        published = {(REPLACE.mode, "finalize 2", When.BEFORE), (REPLACE.mode, "finalize 2", When.AFTER)}
+        return kind is FaultKind.SIGKILL and place in {*published, (REPLACE.mode, "commit 2", When.BEFORE)}
     return place in {
-        (REFRESH, "finalize 1", When.BEFORE),
-        (REFRESH, "finalize 1", When.AFTER),
+        (REFRESH.mode, "finalize 1", When.BEFORE),
+        (REFRESH.mode, "finalize 1", When.AFTER),
     } or (kind is FaultKind.ERROR and cell.when is When.BEFORE and cell.step.name in ("assemble", "report.json"))
 
 
 ALL = [
     pytest.param(cell, id=str(cell).replace(" ", "_"), marks=() if quick(cell) else pytest.mark.slow)
-    for sink in MODES
-    for cell in cells(sink)
+    for cell in cells(COURSES)
 ]
 
 
 @pytest.mark.parametrize("cell", ALL)
 def test_a_fault_leaves_the_truth_and_a_run_that_resumes(
-    cell: Cell, bench: Bench, projects: Callable[[str, str], Path], tmp_path: Path
+    cell: Cell, bench: Bench, projects: Projects, tmp_path: Path
 ) -> None:
     root = tmp_path / "project"
-    shutil.copytree(projects(cell.sink, cell.mode), root, symlinks=True)
+    shutil.copytree(projects(cell.sink, cell.course), root, symlinks=True)
     exit_code = bench(root, cell.sink, "r", fault=cell.fault)
     assert bench(root, cell.sink, None) == 0
     left = Left.of(root, "r", exit_code)
@@ -162,16 +135,14 @@ def an_operator_settles_it(root: Path, cell: Cell, left: Left, bench: Bench) -> 
 
 def is_published(cell: Cell, left: Left) -> bool:
     """By the target alone."""
-    if cell.mode == REFRESH:
-        return left.ids != OLD[cell.mode]
+    if cell.course == REFRESH:
+        return left.ids != cell.course.old
     unresolved = [number for number, phase in enumerate(left.phases("r")) if phase in UNRESOLVED]
-    return RANGES[cell.mode][unresolved[-1]][0] in left.ids
+    return cell.course.ranges[unresolved[-1]][0] in left.ids
 
 
 def settled(cell: Cell, left: Left) -> Left:
     """What the operator's declaration made of the checkpoints, as a resume finds them."""
-    from dataclasses import replace
-
     published = is_published(cell, left) if UNRESOLVED & set(left.phases("r")) else False
     status = "committed" if published else "failed"
     records = [
@@ -190,21 +161,21 @@ def transfer(root: Path, cell: Cell, *arguments: str) -> Finished:
 
 
 @pytest.mark.parametrize(
-    ("sink", "mode"),
+    ("sink", "course"),
     [
-        pytest.param(sink, mode, marks=pytest.mark.slow if sink == "clickhouse" else ())
-        for sink, modes in MODES.items()
-        for mode in modes
+        pytest.param(sink, course, id=f"{sink}-{course.mode}", marks=pytest.mark.slow if sink == "clickhouse" else ())
+        for sink, courses in COURSES.items()
+        for course in courses
     ],
 )
 def test_every_step_of_the_matrix_is_one_a_transfer_passes_through_in_this_order(
-    sink: str, mode: str, bench: Bench, projects: Callable[[str, str], Path], tmp_path: Path
+    sink: str, course: Course, bench: Bench, projects: Projects, tmp_path: Path
 ) -> None:
     root = tmp_path / "project"
-    shutil.copytree(projects(sink, mode), root, symlinks=True)
+    shutil.copytree(projects(sink, course), root, symlinks=True)
     assert bench(root, sink, "whole") == 0
     lines = Left.of(root, "whole", 0).calls
-    steps = [f"{step.call}#{step.occurrence}" for step in STEPS[mode]]
+    steps = [f"{step.call}#{step.occurrence}" for step in course.steps]
     assert [step for step in steps if step not in lines] == []
     beside_readers = {"read.open_range", "staged.stage", "rows", "checkpoint loaded", "legacy.load"}
     ordered = [step for step in steps if step.rpartition("#")[0] not in beside_readers]
