@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,32 @@ from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import legacy_ports, legacy_rows
+from dpone_core.testing.port_conformance import OpenSource
 from dpone_core.testing.sink_conformance import OpenSink
+
+ROWS = 70_000
+"""Orders in a source of a conformance suite."""
+NOTHING = TableName(schema=None, name="nothing")
 
 
 def connection(uri: str) -> Connection:
     return Connection(ref="under_test", uri=uri, origin="test")
+
+
+def open_orders(
+    ports: SourcePorts, request: ExtractRequest, absent: TableName = NOTHING, rows: int = ROWS
+) -> OpenSource:
+    """A source whose `request` gives `ROWS` orders, for its conformance suite; `absent` names no table there."""
+    return OpenSource(
+        ports=ports,
+        request=request,
+        absent=ExtractRequest(table=absent),
+        rows=ROWS,
+        narrowed=lambda window: replace(request, window=window),
+    )
 
 
 def session_of(sink: OpenSink) -> Session:

@@ -19,7 +19,7 @@ from dpone_core.testing.builders import orders, stage_request
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import clickhouse_sink
 
-DOUBLE = Path(__file__).parents[2] / "connectors" / "clickhouse_http_double.py"
+DOUBLE = Path(__file__).with_name("clickhouse_http_double.py")
 UNKNOWN_STATUS = 319
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -16,9 +15,7 @@ from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
 from tests.connectors.mssql_servers import MssqlServer, mssql_server
-from tests.connectors.sessions import mssql_source
-
-ROWS = 70_000
+from tests.connectors.sessions import ROWS, mssql_source, open_orders
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +29,7 @@ def server() -> Iterator[MssqlServer]:
 @contextmanager
 def opened(uri: str, request: ExtractRequest) -> Iterator[OpenSource]:
     with mssql_source(uri) as ports:
-        yield OpenSource(
-            ports=ports,
-            request=request,
-            absent=ExtractRequest(table=TableName(schema=None, name="nothing")),
-            rows=ROWS,
-            narrowed=lambda window: replace(request, window=window),
-        )
+        yield open_orders(ports, request)
 
 
 class TestTable(SourceConformance):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,10 +14,8 @@ from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
 from tests.connectors.mysql_servers import connected
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import ROWS, connection, open_orders
 from tests.live.servers import scratch_mysql
-
-ROWS = 70_000
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +31,7 @@ def uri() -> Iterator[str]:
 @contextmanager
 def opened(uri: str, request: ExtractRequest) -> Iterator[OpenSource]:
     with open_source(connection(uri)) as ports:
-        yield OpenSource(
-            ports=ports,
-            request=request,
-            absent=ExtractRequest(table=TableName(schema=None, name="nothing")),
-            rows=ROWS,
-            narrowed=lambda window: replace(request, window=window),
-        )
+        yield open_orders(ports, request)
 
 
 class TestTable(SourceConformance):

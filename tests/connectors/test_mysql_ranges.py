@@ -10,18 +10,21 @@ from urllib.parse import urlsplit
 import pytest
 
 from dpone_core.connectors.mysql.open import open_source
-from dpone_core.errors import ConnectorError
-from dpone_core.model.load_config import TableName
-from dpone_core.model.partition import KeyBounds
-from dpone_core.planning.partitions import plan_ranges
 from dpone_core.ports.session import SourcePorts
-from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.testing.range_conformance import require_no_bounds
 from tests.connectors.mysql_servers import connected, needs_mariadb, sequence
 from tests.connectors.sessions import connection
+from tests.connectors.source_ranges import (
+    WINDOWED_ROWS,
+    T,
+    inserted,
+    require_every_row_once,
+    require_the_key_refused,
+    require_the_window_in_every_range,
+)
 from tests.live.servers import scratch_mysql
 from tests.spec.builders import Project, flow
 
-T = ExtractRequest(table=TableName(schema=None, name="t"))
 KEYS = (
     ("BIGINT UNSIGNED", ("0", "9", "18446744073709551615"), ("0", "18446744073709551615")),
     ("DECIMAL(20,4)", ("-1.5", "0", "99.9999"), ("-1.5000", "99.9999")),
@@ -65,26 +68,6 @@ def ports(uri: str) -> Iterator[SourcePorts]:
         yield ports
 
 
-def bounds_of(ports: SourcePorts, request: ExtractRequest, column: str) -> KeyBounds:
-    assert ports.ranges is not None
-    with ports.ranges.snapshot() as snapshot:
-        assert snapshot is None
-        return ports.ranges.key_bounds(request, ports.source.describe(request), column, snapshot)
-
-
-def ranged(ports: SourcePorts, request: ExtractRequest, column: str, partitions: int) -> list[list[object]]:
-    """The keys of each range of a plan, the NULL partition first."""
-    assert ports.ranges is not None
-    schema = ports.source.describe(request)
-    key = schema.find(column)
-    assert key is not None
-    found = []
-    for bounds in plan_ranges(key, bounds_of(ports, request, column), partitions):
-        stream = ports.ranges.open_range(request, schema, column, bounds, None)
-        found.append([value for batch in stream.batches() for value in batch.column(column).to_pylist()])
-    return found
-
-
 @pytest.mark.parametrize(("declared", "values", "ends"), KEYS, ids=[declared for declared, _, _ in KEYS])
 def test_ranges_hold_every_row_once(
     server: Callable[..., None],
@@ -93,28 +76,18 @@ def test_ranges_hold_every_row_once(
     values: tuple[str, ...],
     ends: tuple[str, str],
 ) -> None:
-    rows = ", ".join(f"({value})" for value in (*values, "NULL", "NULL"))
-    server(f"CREATE TABLE t (`odd ``k` {declared})", f"INSERT INTO t VALUES {rows}")
-    bounds = bounds_of(ports, T, "odd `k")
-    assert ((bounds.lower, bounds.upper), bounds.rows) == (ends, len(values) + 2)
-    whole = ports.source.open_stream(T, ports.source.describe(T))
-    every = [value for batch in whole.batches() for value in batch.column(0).to_pylist()]
-    parts = ranged(ports, T, "odd `k", 3)
-    assert parts[0] == [None, None] and len(parts) > 1
-    assert sorted(map(str, every)) == sorted(str(value) for part in parts for value in part)
+    server(f"CREATE TABLE t (`odd ``k` {declared})", f"INSERT INTO t VALUES {inserted(values)}")
+    require_every_row_once(ports, "odd `k", values, ends, has_snapshot=False)
 
 
 def test_the_window_of_the_request_holds_in_every_range(server: Callable[..., None], ports: SourcePorts) -> None:
-    server("CREATE TABLE t (k INT, c INT)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (NULL, 2), (9, NULL)")
-    request = ExtractRequest(table=T.table, window=CursorWindow(column="c", lower="2", upper="4"))
-    bounds = bounds_of(ports, request, "k")
-    assert (bounds.lower, bounds.upper, bounds.rows) == ("2", "3", 3)
-    assert ranged(ports, request, "k", 2) == [[None], [2], [3]]
+    server("CREATE TABLE t (k INT, c INT)", f"INSERT INTO t VALUES {WINDOWED_ROWS}")
+    require_the_window_in_every_range(ports, T)
 
 
 def test_an_empty_table_has_no_bounds(server: Callable[..., None], ports: SourcePorts) -> None:
     server("CREATE TABLE t (k INT)")
-    assert bounds_of(ports, T, "k") == KeyBounds(lower=None, upper=None, rows=0)
+    require_no_bounds(ports, T, 0)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +105,7 @@ def test_a_key_without_order_or_form_is_refused(
     if declared == "UUID":
         needs_mariadb(uri, declared)
     server(f"CREATE TABLE t (k {declared})", f"INSERT INTO t VALUES ({literal})")
-    with pytest.raises(ConnectorError) as raised:
-        bounds_of(ports, T, "k")
-    assert raised.value.code == code and ("'k'" in str(raised.value) or "cannot split" in str(raised.value))
+    require_the_key_refused(ports, code)
 
 
 def test_a_native_transfer_loads_every_range(tmp_path: Path, uri: str, server: Callable[..., None]) -> None:

@@ -13,19 +13,25 @@ import pytest
 
 from dpone_core.connectors.postgres.open import open_source
 from dpone_core.errors import ConnectorError
-from dpone_core.model.load_config import TableName
-from dpone_core.model.partition import KeyBounds, KeyRange
+from dpone_core.model.partition import KeyRange
 from dpone_core.model.sql import SqlText
-from dpone_core.planning.partitions import plan_ranges
 from dpone_core.ports.session import SourcePorts
-from dpone_core.ports.source import CursorWindow, ExtractRequest
+from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.builders import orders, stage_request
+from dpone_core.testing.range_conformance import bounds_of, require_no_bounds
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import APPEND, connection, postgres_sink
+from tests.connectors.source_ranges import (
+    WINDOWED_ROWS,
+    T,
+    inserted,
+    require_every_row_once,
+    require_the_key_refused,
+    require_the_window_in_every_range,
+)
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import Project, code_of, flow, outcome_of
 
-T = ExtractRequest(table=TableName(schema=None, name="t"))
 Server = Callable[..., list[tuple[Any, ...]]]
 KEYS = (
     ("int2", ("-32768", "0", "32767"), ("-32768", "32767")),
@@ -82,51 +88,24 @@ def ports(uri: str) -> Iterator[SourcePorts]:
         yield ports
 
 
-def bounds_of(ports: SourcePorts, request: ExtractRequest, column: str) -> KeyBounds:
-    assert ports.ranges is not None
-    with ports.ranges.snapshot() as snapshot:
-        assert snapshot is not None
-        return ports.ranges.key_bounds(request, ports.source.describe(request), column, snapshot)
-
-
 def read(ports: SourcePorts, request: ExtractRequest, column: str, bounds: KeyRange, snapshot: str | None) -> list[Any]:
     assert ports.ranges is not None
     stream = ports.ranges.open_range(request, ports.source.describe(request), column, bounds, snapshot)
     return [value for batch in stream.batches() for value in batch.column(column).to_pylist()]
 
 
-def ranged(ports: SourcePorts, request: ExtractRequest, column: str, partitions: int) -> list[list[Any]]:
-    """The keys of each range of a plan, the NULL partition first."""
-    key = ports.source.describe(request).find(column)
-    assert key is not None
-    plan = plan_ranges(key, bounds_of(ports, request, column), partitions)
-    return [read(ports, request, column, bounds, None) for bounds in plan]
-
-
 @pytest.mark.parametrize(("declared", "values", "ends"), KEYS, ids=[declared for declared, _, _ in KEYS])
 def test_ranges_hold_every_row_once(
     server: Server, ports: SourcePorts, declared: str, values: tuple[str, ...], ends: tuple[str, str]
 ) -> None:
-    rows = ", ".join(f"({value})" for value in (*values, "NULL", "NULL"))
-    server(f'CREATE TABLE t ("odd ""k" {declared})', f"INSERT INTO t VALUES {rows}")
-    bounds = bounds_of(ports, T, 'odd "k')
-    assert ((bounds.lower, bounds.upper), bounds.rows) == (ends, len(values) + 2)
-    whole = ports.source.open_stream(T, ports.source.describe(T))
-    every = [value for batch in whole.batches() for value in batch.column(0).to_pylist()]
-    parts = ranged(ports, T, 'odd "k', 3)
-    assert parts[0] == [None, None] and len(parts) > 1
-    assert sorted(map(str, every)) == sorted(str(value) for part in parts for value in part)
+    server(f'CREATE TABLE t ("odd ""k" {declared})', f"INSERT INTO t VALUES {inserted(values)}")
+    require_every_row_once(ports, 'odd "k', values, ends, has_snapshot=True)
 
 
 def test_window_and_tokens_hold_in_every_range(server: Server, ports: SourcePorts) -> None:
-    server("CREATE TABLE t (k int, c int)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (NULL, 2), (9, NULL)")
-    window = CursorWindow(column="c", lower="2", upper="4")
+    server("CREATE TABLE t (k int, c int)", f"INSERT INTO t VALUES {WINDOWED_ROWS}")
     query = SqlText(text="SELECT k, c FROM t WHERE 'x' = {{ run_id }}")
-    for request in (T, ExtractRequest(query=query, token_values={"run_id": "x"})):
-        windowed = replace(request, window=window)
-        bounds = bounds_of(ports, windowed, "k")
-        assert (bounds.lower, bounds.upper, bounds.rows) == ("2", "3", 3)
-        assert ranged(ports, windowed, "k", 2) == [[None], [2], [3]]
+    require_the_window_in_every_range(ports, T, ExtractRequest(query=query, token_values={"run_id": "x"}))
 
 
 def test_ranges_under_one_snapshot_are_of_one_moment(uri: str, server: Server, ports: SourcePorts) -> None:
@@ -139,14 +118,14 @@ def test_ranges_under_one_snapshot_are_of_one_moment(uri: str, server: Server, p
             high = read(other, T, "k", KeyRange(partition_index=1, lower="6", upper="10", include_upper=True), snapshot)
         assert sorted(low + high) == list(range(1, 11))
         assert ports.ranges.key_bounds(T, ports.source.describe(T), "k", snapshot).rows == 10
-    assert bounds_of(ports, T, "k").rows == 11
+    assert bounds_of(ports, T).rows == 11
     with pytest.raises(ConnectorError):
         read(ports, T, "k", KeyRange(partition_index=0), snapshot)
 
 
 def test_an_empty_table_has_no_bounds(server: Server, ports: SourcePorts) -> None:
     server("CREATE TABLE t (k int)")
-    assert bounds_of(ports, T, "k") == KeyBounds(lower=None, upper=None, rows=0)
+    require_no_bounds(ports, T, 0)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +143,7 @@ def test_a_key_without_order_or_form_is_refused(
     server: Server, ports: SourcePorts, declared: str, literal: str, code: str
 ) -> None:
     server(f"CREATE TABLE t (k {declared})", f"INSERT INTO t VALUES ({literal})")
-    with pytest.raises(ConnectorError) as raised:
-        bounds_of(ports, T, "k")
-    assert raised.value.code == code and ("'k'" in str(raised.value) or "cannot split" in str(raised.value))
+    require_the_key_refused(ports, code)
 
 
 @pytest.fixture

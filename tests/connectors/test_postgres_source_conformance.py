@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import psycopg
 import pytest
@@ -13,10 +12,9 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import ExtractRequest
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
-from tests.connectors.sessions import connection
+from tests.connectors.sessions import ROWS, connection, open_orders
 from tests.live.servers import scratch_postgres
 
-ROWS = 70_000
 FILLED = f"""
 CREATE SCHEMA "er p";
 CREATE TABLE "er p".orders (dropped int, id int8 NOT NULL, name text, amount numeric(18, 4)) PARTITION BY RANGE (id);
@@ -38,13 +36,7 @@ def database() -> Iterator[str]:
 
 def opened(database: str, request: ExtractRequest) -> Iterator[OpenSource]:
     with open_source(connection(database)) as ports:
-        yield OpenSource(
-            ports=ports,
-            request=request,
-            absent=ExtractRequest(table=TableName(schema="er p", name="nothing")),
-            rows=ROWS,
-            narrowed=lambda window: replace(request, window=window),
-        )
+        yield open_orders(ports, request, TableName(schema="er p", name="nothing"))
 
 
 class TestPartitionedTable(SourceConformance):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,9 +16,7 @@ from dpone_core.model.sql import SqlText
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.testing.builders import ORDERS, arrow_schema, batch_of
 from dpone_core.testing.port_conformance import OpenSource, SourceConformance
-from tests.connectors.sessions import connection
-
-ROWS = 70_000
+from tests.connectors.sessions import ROWS, connection, open_orders
 
 
 def sqlite_file(directory: Path) -> Path:
@@ -41,13 +38,7 @@ class TestSqliteTable(SourceConformance):
         path = sqlite_file(tmp_path_factory.mktemp("sqlite"))
         request = ExtractRequest(table=TableName(schema=None, name="orders"))
         with open_sqlite(connection(f"sqlite:///{path}")) as ports:
-            yield OpenSource(
-                ports=ports,
-                request=request,
-                absent=ExtractRequest(table=TableName(schema=None, name="nothing")),
-                rows=ROWS,
-                narrowed=lambda window: replace(request, window=window),
-            )
+            yield open_orders(ports, request)
 
 
 class TestSqliteQuery(SourceConformance):
@@ -59,13 +50,7 @@ class TestSqliteQuery(SourceConformance):
             query=SqlText(text="SELECT * FROM orders WHERE 'x' = {{ ds }}; -- all"), token_values={"ds": "x"}
         )
         with open_sqlite(connection(f"sqlite:///{path}")) as ports:
-            yield OpenSource(
-                ports=ports,
-                request=request,
-                absent=ExtractRequest(table=TableName(schema="main", name="nothing")),
-                rows=ROWS,
-                narrowed=lambda window: replace(request, window=window),
-            )
+            yield open_orders(ports, request, TableName(schema="main", name="nothing"))
 
 
 class TestParquetDirectory(SourceConformance):
