@@ -13,7 +13,7 @@ import pytest
 from pysqlbridge.tds.result import QueryError, QueryResult
 
 from tests.connectors.tds_double import PASSWORD, Fault, TdsDouble, TdsSession, integers, tds_double
-from tests.spec.builders import Finished, Project, flow
+from tests.spec.builders import Finished, Project, project_between
 
 GATES = [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}]
 ACCEPTANCE = {
@@ -47,17 +47,13 @@ def double(shared: TdsDouble) -> TdsDouble:
     return shared
 
 
-def project(root: Path, double: TdsDouble, sink: str, **changes: Any) -> Project:
-    target = {"duckdb": f"duckdb:///{root / 'dwh.duckdb'}", "clickhouse": f"chdb:///{root / 'dwh'}"}[sink]
-    made = Project(root, environment={"DPONE_CONN_SHOP": double.uri, "DPONE_CONN_DWH": target})
+def mssql_project(root: Path, double: TdsDouble, sink: str, **changes: Any) -> Project:
     manifest = {
         "source__type": "mssql",
         "source__table": {"schema": "dbo", "name": "orders"},
-        "sink__type": sink,
         "quality": {"gates": GATES, "acceptance": ACCEPTANCE},
     }
-    made.written(flow(**manifest | changes))
-    return made
+    return project_between(root, double.uri, sink, **manifest | changes)
 
 
 def succeeded(finished: Finished, rows: int) -> None:
@@ -75,11 +71,11 @@ def refresh_hook(sql: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
 def test_a_table_is_loaded_and_reconciled(tmp_path: Path, double: TdsDouble, sink: str) -> None:
-    succeeded(project(tmp_path, double, sink).run(), 3)
+    succeeded(mssql_project(tmp_path, double, sink).run(), 3)
 
 
 def test_an_append_reads_one_window_after_another(tmp_path: Path, double: TdsDouble) -> None:
-    made = project(
+    made = mssql_project(
         tmp_path,
         double,
         "duckdb",
@@ -99,7 +95,7 @@ def test_a_procedure_refreshes_the_source_before_it_is_read(tmp_path: Path, doub
         return [integers(1), integers(2)]
 
     double.procedures["p_refresh"] = refresh
-    made = project(tmp_path, double, "duckdb", **refresh_hook("EXEC rep.p_refresh @who = {{ run_id }}"))
+    made = mssql_project(tmp_path, double, "duckdb", **refresh_hook("EXEC rep.p_refresh @who = {{ run_id }}"))
     succeeded(made.run("--run-id", "r'; DROP"), 4)
     assert double.run("SELECT name FROM dbo.orders WHERE id = 9") == [("r'; DROP",)]
 
@@ -107,7 +103,7 @@ def test_a_procedure_refreshes_the_source_before_it_is_read(tmp_path: Path, doub
 def test_a_hook_that_fails_behind_its_first_result_set_stops_the_run(tmp_path: Path, double: TdsDouble) -> None:
     broken = QueryResult([], [], error=QueryError("canary", number=2627))
     double.procedures["p_refresh"] = lambda *_: [integers(1), broken]
-    finished = project(tmp_path, double, "duckdb", **refresh_hook("EXEC rep.p_refresh")).run()
+    finished = mssql_project(tmp_path, double, "duckdb", **refresh_hook("EXEC rep.p_refresh")).run()
     assert (finished.exit_code, finished.code) == (1, "hook_failed")
     assert "canary" not in finished.stdout + finished.stderr
     assert not any("ISOLATION LEVEL" in batch for batch in double.received)
@@ -116,7 +112,7 @@ def test_a_hook_that_fails_behind_its_first_result_set_stops_the_run(tmp_path: P
 def test_a_mutating_hook_without_consent_reaches_no_server(tmp_path: Path, double: TdsDouble) -> None:
     changes = refresh_hook("EXEC rep.p_refresh")
     del changes["source__options"]["hooks"]["pre_hook"][0]["mutates_source"]
-    finished = project(tmp_path, double, "duckdb", **changes).run()
+    finished = mssql_project(tmp_path, double, "duckdb", **changes).run()
     assert finished.exit_code == 2 and double.received == []
 
 
@@ -124,7 +120,7 @@ def test_a_mutating_hook_without_consent_reaches_no_server(tmp_path: Path, doubl
 def test_a_connection_that_drops_while_it_is_read_leaves_the_target_alone(
     tmp_path: Path, double: TdsDouble, stage: str
 ) -> None:
-    made = project(tmp_path, double, "duckdb")
+    made = mssql_project(tmp_path, double, "duckdb")
     succeeded(made.run(), 3)
     double.faults = [Fault(match="ISOLATION LEVEL", stage=stage)]
     finished = made.run()

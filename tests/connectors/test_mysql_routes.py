@@ -14,7 +14,7 @@ import pytest
 
 from tests.connectors.mysql_servers import connected, sequence
 from tests.live.servers import scratch_mysql
-from tests.spec.builders import Finished, Project, flow
+from tests.spec.builders import Finished, Project, project_between
 
 GATES = [
     {"type": "row_count_reconciliation"},
@@ -60,13 +60,10 @@ def server(uri: str) -> Iterator[Server]:
         yield run
 
 
-def project(root: Path, uri: str, sink: str, **changes: Any) -> Project:
-    target = {"duckdb": f"duckdb:///{root / 'dwh.duckdb'}", "clickhouse": f"chdb:///{root / 'dwh'}"}[sink]
-    made = Project(root, environment={"DPONE_CONN_SHOP": uri, "DPONE_CONN_DWH": target})
+def mysql_project(root: Path, uri: str, sink: str, **changes: Any) -> Project:
     table = {"schema": urlsplit(uri).path.strip("/"), "name": "orders"}
-    manifest = {"source__type": "mysql", "source__table": table, "sink__type": sink, "quality": QUALITY}
-    made.written(flow(**manifest | changes))
-    return made
+    manifest = {"source__type": "mysql", "source__table": table, "quality": QUALITY}
+    return project_between(root, uri, sink, **manifest | changes)
 
 
 def succeeded(finished: Finished, rows: int) -> None:
@@ -79,12 +76,12 @@ def succeeded(finished: Finished, rows: int) -> None:
 
 @pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
 def test_a_table_is_loaded_and_reconciled(tmp_path: Path, uri: str, server: Server, sink: str) -> None:
-    succeeded(project(tmp_path, uri, sink).run(), 3)
+    succeeded(mysql_project(tmp_path, uri, sink).run(), 3)
 
 
 def test_a_query_with_a_token_is_loaded(tmp_path: Path, uri: str, server: Server) -> None:
     sql = "SELECT id, name FROM orders WHERE seen < {{ data_interval_end }}"
-    made = project(
+    made = mysql_project(
         tmp_path,
         uri,
         "duckdb",
@@ -104,7 +101,7 @@ def test_an_append_moves_its_cursor(tmp_path: Path, uri: str, server: Server) ->
         "quality": {"gates": GATES},
     }
     server("DELETE FROM orders WHERE made IS NULL")
-    made = project(tmp_path, uri, "duckdb", **changes)
+    made = mysql_project(tmp_path, uri, "duckdb", **changes)
     succeeded(made.run(), 1)
     server("UPDATE orders SET made = '2025-01-01' WHERE made > '2100-01-01'")
     server("INSERT INTO orders (id, made) VALUES (7, '9999-12-31 23:59:59.999999'), (8, '9999-12-30')")
@@ -115,7 +112,7 @@ def test_an_append_moves_its_cursor(tmp_path: Path, uri: str, server: Server) ->
 def test_a_value_without_exact_form_leaves_the_target_alone_and_the_secret_unsaid(
     tmp_path: Path, uri: str, server: Server
 ) -> None:
-    made = project(tmp_path, uri, "duckdb")
+    made = mysql_project(tmp_path, uri, "duckdb")
     succeeded(made.run(), 3)
     server("UPDATE orders SET day = '0000-00-00' WHERE id = 2")
     finished = made.run()
@@ -136,7 +133,7 @@ def test_a_procedure_refreshes_the_source_before_it_is_read(tmp_path: Path, uri:
         "sql": "CALL refresh({{ run_id }})",
         "mutates_source": True,
     }
-    made = project(tmp_path, uri, "duckdb", source__options={"hooks": {"pre_hook": [hook]}})
+    made = mysql_project(tmp_path, uri, "duckdb", source__options={"hooks": {"pre_hook": [hook]}})
     succeeded(made.run("--run-id", "r'; DROP"), 4)
     assert server("SELECT name FROM orders WHERE id = 9") == [("r'; DROP",)]
 
@@ -153,7 +150,7 @@ def test_a_hook_that_fails_behind_a_result_set_stops_the_run(tmp_path: Path, uri
         "sql": "CALL refresh()",
         "mutates_source": True,
     }
-    finished = project(tmp_path, uri, "duckdb", source__options={"hooks": {"pre_hook": [hook]}}).run()
+    finished = mysql_project(tmp_path, uri, "duckdb", source__options={"hooks": {"pre_hook": [hook]}}).run()
     assert (finished.exit_code, finished.code) == (1, "hook_failed")
     assert not finished.result["extracted_rows"]
 
@@ -162,7 +159,7 @@ def test_a_hook_that_fails_behind_a_result_set_stops_the_run(tmp_path: Path, uri
 def test_a_termination_while_the_server_thinks_leaves_no_reader(
     tmp_path: Path, uri: str, server: Server, sink: str
 ) -> None:
-    made = project(
+    made = mysql_project(
         tmp_path,
         uri,
         sink,

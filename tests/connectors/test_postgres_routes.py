@@ -74,8 +74,8 @@ def schema() -> str:
     return f"raw_{uuid4().hex[:8]}"
 
 
-@pytest.fixture
-def project(tmp_path: Path, database: str) -> Project:
+@pytest.fixture(name="project")
+def postgres_project(tmp_path: Path, database: str) -> Project:
     return Project(tmp_path, environment={"DPONE_CONN_PG": database})
 
 

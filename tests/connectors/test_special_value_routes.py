@@ -88,8 +88,8 @@ def split(workers: int = 2, count: int = 4, **options: object) -> dict[str, obje
     }
 
 
-@pytest.fixture
-def project(tmp_path: Path, postgres: str) -> Project:
+@pytest.fixture(name="project")
+def postgres_project(tmp_path: Path, postgres: str) -> Project:
     return Project(tmp_path, environment={"DPONE_CONN_PG": postgres})
 
 

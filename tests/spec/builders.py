@@ -24,6 +24,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 """Whose code a command runs, also where another checkout is installed: a guard is removed from a copy."""
 PATIENCE_SECONDS = 180
 """For one process on a machine that several suites share: what hangs is ended, what is slow is no failure."""
+THREE_ORDERS = ((1, "a", 10), (2, "b", 20), (3, "c", 30))
 ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)"
 
 
@@ -78,7 +79,7 @@ class Project:
                 connection.execute(statement)
         connection.close()
 
-    def orders(self, rows: Iterable[tuple[int, str | None, int]] = ((1, "a", 10), (2, "b", 20), (3, "c", 30))) -> None:
+    def orders(self, rows: Iterable[tuple[int, str | None, int]] = THREE_ORDERS) -> None:
         """The table `orders` with these rows in place of any it had."""
         with sqlite3.connect(self.root / "shop.sqlite") as connection:
             connection.execute("DROP TABLE IF EXISTS orders")
@@ -204,6 +205,41 @@ def append_flow(**changes: object) -> dict[str, object]:
             **changes,
         }
     )
+
+
+def project_with_orders(
+    root: Path,
+    manifest: Mapping[str, object] | None = None,
+    rows: Iterable[tuple[int, str | None, int]] = THREE_ORDERS,
+) -> Project:
+    """A shop with the table `orders`, and `m.yaml` where a manifest is given."""
+    project = Project(root)
+    project.orders(rows)
+    if manifest is not None:
+        project.written(manifest)
+    return project
+
+
+def project_with_log(root: Path) -> Project:
+    """A shop with the table `orders` and an empty table `log` that hooks write to."""
+    project = project_with_orders(root)
+    project.source("CREATE TABLE log (what TEXT)")
+    return project
+
+
+def loaded_project(root: Path, rows: Iterable[tuple[int, str | None, int]] = THREE_ORDERS) -> Project:
+    """A shop whose orders an earlier load, with the run id `before`, has published in `raw.orders`."""
+    project = project_with_orders(root, flow(), rows)
+    assert project.execute("before").report.passed
+    return project
+
+
+def project_between(root: Path, source_uri: str, sink: str, **changes: object) -> Project:
+    """A project that loads from a server into an embedded DuckDB or ClickHouse below `root`."""
+    target = {"duckdb": f"duckdb:///{root / 'dwh.duckdb'}", "clickhouse": f"chdb:///{root / 'dwh'}"}[sink]
+    project = Project(root, environment={"DPONE_CONN_SHOP": source_uri, "DPONE_CONN_DWH": target})
+    project.written(flow(**{"sink__type": sink, **changes}))
+    return project
 
 
 def hook(hook_id: str, sql: str, **changes: object) -> dict[str, object]:

@@ -25,13 +25,6 @@ CANARY = "c4n4ry"
 CURSOR = {"incremental": {"cursor_column": "id"}}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
-
-
 def snapshots_of(project: Project, **changes: object) -> dict[str, dict[str, object]]:
     """Acceptance snapshots by side, as the report of a successful run carries them."""
     project.written(flow(**{"quality": {"acceptance": REQUIRED}, **changes}))

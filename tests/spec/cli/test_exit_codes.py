@@ -11,19 +11,16 @@ from pathlib import Path
 import pytest
 
 from dpone_core.contracts.step_receipt import parse_receipt
-from tests.spec.builders import Finished, Project, append_flow, flow
+from tests.spec.builders import Finished, Project, append_flow, flow, project_with_orders
 
 from .launchers import with_disk_of, without
 
 UNREACHABLE = {"DPONE_CONN_DWH": "clickhouse://loader:s3cr3t-p4ss@127.0.0.1:1/raw"}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.written(flow())
-    return project
+@pytest.fixture(name="project")
+def orders_to_load(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, flow())
 
 
 def receipt_of(finished: Finished) -> dict[str, object]:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.spec.builders import Project, flow
 
 GATE = {"type": "min_rows", "side": "target", "threshold": 9}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
 
 
 @pytest.mark.parametrize("form", ["text", "md", "json"])

@@ -12,16 +12,14 @@ from pathlib import Path
 import pytest
 
 from dpone_core.contracts.step_receipt import parse_receipt
-from tests.spec.builders import Finished, Project, flow, hook, hooks
+from tests.spec.builders import Finished, Project, flow, hook, hooks, project_with_log
 
 SECRET_SQL = "INSERT INTO log SELECT 'very private text'"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.source("CREATE TABLE log (what TEXT)")
+@pytest.fixture(name="project")
+def three_hooks(tmp_path: Path) -> Project:
+    project = project_with_log(tmp_path)
     first = hook("first", SECRET_SQL, kind="source_refresh", lineage={"inputs": ["a"], "outputs": ["b"]})
     second = hook("second", "INSERT INTO log VALUES ('second')", depends_on=["first"], retry_policy="default")
     project.written(flow(source__options=hooks(pre=[second, first], post=[hook("last", "DELETE FROM log")])))

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from tests.live.servers import scratch_postgres
-from tests.spec.builders import Project, flow
+from tests.spec.builders import Project, flow, loaded_project
 
 SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
 THINKING = "SELECT a.* FROM orders a, orders b, orders c, orders d, orders e WHERE sin(a.id) + sin(e.id) > 3"
@@ -27,14 +27,10 @@ PATIENCE_SECONDS = 20
 """Far more than an abort takes; far less than any of these sources."""
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def project_after_a_load(tmp_path: Path) -> Project:
     """The target holds one load of three rows."""
-    project = Project(tmp_path)
-    project.orders()
-    project.written(flow())
-    assert project.execute("before").report.passed
-    return project
+    return loaded_project(tmp_path)
 
 
 @pytest.mark.parametrize(("number", "exit_code"), SIGNALS)

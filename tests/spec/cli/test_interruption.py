@@ -14,18 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.spec.builders import Finished, Project, flow, hook, hooks
+from tests.spec.builders import Finished, Project, flow, hook, hooks, loaded_project
 
 ENDLESS = "SELECT a.id, a.name, a.updated_at FROM orders a, orders b, orders c, orders d"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def endless_second_load(tmp_path: Path) -> Project:
     """The target holds one load; the next one streams far longer than any test waits."""
-    project = Project(tmp_path)
-    project.orders()
-    project.written(flow())
-    assert project.execute("before").report.passed
+    project = loaded_project(tmp_path)
     project.orders((number, "n", number) for number in range(300))
     project.written(flow(source__table=None, source__options={"query": {"sql": ENDLESS}}))
     return project

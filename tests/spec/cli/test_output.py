@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 
 from dpone_core.contracts.step_receipt import MAX_RECEIPT_BYTES, parse_receipt, receipt_from_termination
-from tests.spec.builders import Project, flow
+from tests.spec.builders import Project, flow, project_with_orders
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.written(flow())
-    return project
+@pytest.fixture(name="project")
+def orders_to_load(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, flow())
 
 
 @pytest.mark.parametrize(

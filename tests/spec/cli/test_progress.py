@@ -34,8 +34,8 @@ ROWS = 400_000
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def parquet_to_load(tmp_path: Path) -> Project:
     built = Project(tmp_path)
     duckdb.sql(f"COPY (SELECT i AS id, 'c4nary' AS name FROM range({ROWS}) r(i)) TO '{tmp_path}/a.parquet'")
     built.written(flow(source={"type": "files", "options": {"path": "a.parquet", "format": "parquet"}}))

@@ -5,10 +5,6 @@ Contract: CLI-12, FAIL-16, FAIL-17, HOOK-18.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.spec.builders import Project, append_flow, flow, hook, hooks
 
 
@@ -19,13 +15,6 @@ def process(name: str, table: str = "orders", **changes: object) -> dict[str, ob
 
 def written(project: Project, *processes: dict[str, object]) -> None:
     project.written({"kind": "dpone.flow.v1", "processes": list(processes)})
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
 
 
 def test_all_processes_run_in_authored_order_as_one_object(project: Project) -> None:

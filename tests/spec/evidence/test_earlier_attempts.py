@@ -18,8 +18,8 @@ from dpone_core.use_cases.run import RetryPolicy
 from tests.spec.builders import Project, code_of, flow
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def shop_without_orders(tmp_path: Path) -> Project:
     """A shop without the table that is to be loaded."""
     project = Project(tmp_path)
     project.source("CREATE TABLE other (id INTEGER)")

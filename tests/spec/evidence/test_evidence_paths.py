@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from dpone_core.use_cases.project import display_evidence_path
-from tests.spec.builders import Project, flow
+from tests.spec.builders import Project, flow, project_with_orders
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path / "somewhere-private")
-    project.orders()
-    project.written(flow())
-    return project
+@pytest.fixture(name="project")
+def orders_in_a_private_directory(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path / "somewhere-private", flow())
 
 
 @pytest.mark.parametrize("failing", [False, True])

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from dpone_core.evidence.redaction import TOKEN, Redactor, secrets_in_uri, spellings
-from tests.spec.builders import Project, flow, hook, hooks
+from tests.spec.builders import Project, flow, hook, hooks, project_with_orders
 
 CANARY = "c4n4ry"
 AWKWARD = [
@@ -147,12 +147,9 @@ def test_a_mebibyte_of_hostile_text_is_redacted_at_the_same_rate(unit: str) -> N
     assert seconds(redactor, unit, 1 << 20) < 60 * small
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.written(flow(sink__type="clickhouse", sink__connection_ref="house"))
-    return project
+@pytest.fixture(name="project")
+def orders_into_clickhouse(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, flow(sink__type="clickhouse", sink__connection_ref="house"))
 
 
 def everything_emitted(project: Project, *texts: str) -> bytes:

@@ -39,13 +39,6 @@ RESULT_KEYS = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
-
-
 def test_a_failed_gate_prints_the_keys_of_the_specification(project: Project) -> None:
     project.written(flow(quality={"gates": [{"type": "min_rows", "side": "target", "threshold": 9}]}))
     document = project.execute().report.as_json()

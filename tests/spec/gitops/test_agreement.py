@@ -18,8 +18,8 @@ def read(project: Project) -> Manifest:
     return load_manifest(project.root / "m.yaml", project_root=project.root)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def query_in_a_file(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     (tmp_path / "orders.sql").write_text("SELECT id FROM orders", encoding="utf-8")
     project.written(flow(source__table=None, source__options={"query": {"sql_file": "orders.sql"}}))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.spec.builders import Finished, Project, flow, hook, hooks
+from tests.spec.builders import Finished, Project, flow, hook, hooks, project_with_orders
 
 PLATFORM = {
     "kind": "dpone.platform.v1",
@@ -35,11 +35,10 @@ def filed_hook(hook_id: str, **changes: object) -> dict[str, object]:
     return value
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def packed_project(tmp_path: Path) -> Project:
     """One process whose mart is refreshed by a hook in a task of its own, packed and compiled."""
-    project = Project(tmp_path)
-    project.orders()
+    project = project_with_orders(tmp_path)
     (tmp_path / "dpone.yaml").touch()
     (tmp_path / "sql").mkdir()
     (tmp_path / "sql" / "refresh.sql").write_text("UPDATE orders SET name = upper(name);\n")

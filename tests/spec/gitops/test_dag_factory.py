@@ -16,8 +16,8 @@ from tests.spec.builders import Finished, Project
 PRE_IMPORT = "import airflow.providers.cncf.kubernetes.operators.pod"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def two_run_specs(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     for name in ("orders", "airports"):
         project.written("{}", f"specs/{name}.run_spec.json")

@@ -25,8 +25,8 @@ WAREHOUSE = {"name": "warehouse", "persistent_volume_claim": "warehouse", "mount
 EMBEDDED = {"shop": {"uri": "sqlite:////shop/shop.db"}, "dwh": {"uri": "chdb:////warehouse/dwh"}}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def orders_into_clickhouse(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     (tmp_path / "dpone.yaml").write_text("# root\n")
     project.written(flow(sink__type="clickhouse"))

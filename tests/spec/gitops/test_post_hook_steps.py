@@ -12,14 +12,13 @@ import pytest
 
 from dpone_core.contracts.run_spec import parse_run_spec
 from dpone_core.contracts.wire import ContractInvalidError
-from tests.spec.builders import Finished, Project, flow, hook, hooks
+from tests.spec.builders import Finished, Project, flow, hook, hooks, project_with_orders
 from tests.spec.gitops.test_bundles import PLATFORM, SEPARATE, STEP, bound, compiled, load, pack
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
+@pytest.fixture(name="project")
+def shop_with_platform(tmp_path: Path) -> Project:
+    project = project_with_orders(tmp_path)
     (tmp_path / "dpone.yaml").touch()
     project.written(PLATFORM, "platform.yaml")
     return project

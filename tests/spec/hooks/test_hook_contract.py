@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spec.builders import Project, flow, hook, hooks
+from tests.spec.builders import Project, flow, hook, hooks, project_with_log
 from tests.spec.gitops.test_bundles import PLATFORM, SEPARATE
 from tests.spec.manifest.manifests import codes_and_paths
 
@@ -50,12 +50,9 @@ def test_each_of_the_eight_kinds_is_accepted(tmp_path: Path, kind: str) -> None:
     assert codes_and_paths(tmp_path, manifest) == []
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.source("CREATE TABLE log (what TEXT)")
-    return project
+@pytest.fixture(name="project")
+def shop_with_log(tmp_path: Path) -> Project:
+    return project_with_log(tmp_path)
 
 
 @pytest.mark.parametrize(

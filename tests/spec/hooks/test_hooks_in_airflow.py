@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from dpone_core.contracts.run_spec import parse_run_spec
-from tests.spec.builders import Project, flow, hook, hooks
+from tests.spec.builders import Project, flow, hook, hooks, project_with_orders
 from tests.spec.hooks.receiver import Receiver, receiving
 
 TASK = {"airflow": "separate_task"}
@@ -27,10 +27,9 @@ PLATFORM = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
+@pytest.fixture(name="project")
+def shop_with_platform(tmp_path: Path) -> Project:
+    project = project_with_orders(tmp_path)
     project.written(yaml.safe_dump(PLATFORM), "platform.yaml")
     return project
 

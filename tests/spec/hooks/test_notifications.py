@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +19,6 @@ from tests.spec.hooks.receiver import Receiver, receiving
 MARKER = {"id": "ready", "kind": "notification", "type": "marker"}
 WEBHOOK = {"id": "tell", "kind": "notification", "type": "webhook", "connection_ref": "pager"}
 CANARY = "CANARY-very-secret-path"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
 
 
 @pytest.fixture

@@ -10,15 +10,13 @@ from dpone_core.loading.hooks import read_violations
 from dpone_core.model.vocabulary import RetryClassification
 from dpone_core.ports.hooks import HookActionError
 from dpone_core.ports.statements import StatementAnswer
-from tests.spec.builders import Project, code_of, flow, hooks, outcome_of
+from tests.spec.builders import Project, code_of, flow, hooks, outcome_of, project_with_orders
 from tests.spec.hooks.test_notifications import step_details
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders([(1, "a", 10), (2, None, 20)])
-    return project
+@pytest.fixture(name="project")
+def order_without_a_name(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, rows=[(1, "a", 10), (2, None, 20)])
 
 
 def probe(sql: str, **changes: object) -> dict[str, object]:

@@ -28,7 +28,7 @@ from dpone_core.ports.hooks import HookActionError, HookActions
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.testing.fakes import FixedClock
 from dpone_core.use_cases.run import RetryPolicy
-from tests.spec.builders import Finished, Project, code_of, flow, hook, hooks, outcome_of
+from tests.spec.builders import Finished, Project, code_of, flow, hook, hooks, outcome_of, project_with_log
 from tests.spec.hooks.test_notifications import step_details
 
 KILLED_AT_HOOK = (
@@ -48,12 +48,9 @@ NO_AUDIT = {"sink__options": {"load_governance": {"enabled": False}}}
 OPERATOR = RetryClassification.OPERATOR_VERIFICATION_REQUIRED
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    project.source("CREATE TABLE log (what TEXT)")
-    return project
+@pytest.fixture(name="project")
+def shop_with_log(tmp_path: Path) -> Project:
+    return project_with_log(tmp_path)
 
 
 def logged(project: Project) -> list[str]:

@@ -20,8 +20,8 @@ ABSENT = "DPONE_PROJECT_FILE_NOT_FOUND"
 SELECT = "SELECT 1\n"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def repository_beside_a_secret(tmp_path: Path) -> Project:
     """A repository whose manifest lies two directories deep; the SQL beside it and a secret outside."""
     (tmp_path / "secret.sql").write_text("SELECT 'CANARY'")
     project = Project(tmp_path / "repository")

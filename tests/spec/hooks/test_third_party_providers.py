@@ -17,7 +17,7 @@ from dpone_core.model.hook import HookDefinition, HookTraits, ScalarKind
 from dpone_core.model.vocabulary import HookKind, HookPhase
 from dpone_core.ports.hooks import HookResult, select_declared_results
 from dpone_core.use_cases.check import check
-from tests.spec.builders import Finished, Project, code_of, flow, hooks, outcome_of
+from tests.spec.builders import Finished, Project, code_of, flow, hooks, outcome_of, project_with_orders
 from tests.spec.hooks.test_notifications import step_details
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "hook_provider"
@@ -46,11 +46,9 @@ def installed(directory: Path, name: str, entries: Mapping[str, str], module: st
     return directory
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path / "project")
-    project.orders()
-    return project
+@pytest.fixture(name="project")
+def shop_with_orders(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path / "project")
 
 
 @pytest.fixture

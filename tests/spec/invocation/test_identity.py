@@ -15,7 +15,7 @@ from dpone_core import api
 from dpone_core.api import RunOptions, execute_run
 from dpone_core.errors import DponeError
 from dpone_core.invocation import InvocationInvalidError, RunArguments, resolve_invocation
-from tests.spec.builders import Project, flow
+from tests.spec.builders import Project, flow, project_with_orders
 
 ITEM = json.dumps({"schema": "dpone.airflow-mapping-item.v1", "mode": "visible", "item_index": 3})
 AIRFLOW = {
@@ -145,12 +145,9 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = Project(tmp_path_factory.mktemp("identity"))
-    project.orders()
-    project.written(flow())
-    return project
+@pytest.fixture(name="project", scope="module")
+def orders_to_load(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return project_with_orders(tmp_path_factory.mktemp("identity"), flow())
 
 
 def newest_invocation(project: Project) -> dict[str, Any]:

@@ -25,8 +25,8 @@ sys.stdout.write(client.raw_query(sys.argv[2], fmt="JSONCompact").decode())
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def clickhouse_project(tmp_path: Path) -> Project:
     return Project(tmp_path, environment={"DPONE_CONN_DWH": f"chdb:///{tmp_path / 'warehouse'}"})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +10,6 @@ from dpone_core import api
 from tests.spec.builders import Project, append_flow, flow, outcome_of
 
 AUDIT = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE '%load%s' AND table_schema = 'etl_state'"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
 
 
 @pytest.mark.parametrize(("staging", "schema"), [(None, "raw"), ({"schema": "ops"}, "ops")])

@@ -20,8 +20,8 @@ def replace_flow(**changes: object) -> dict[str, object]:
     return flow(**{"sink__strategy": {"mode": "partition_replace"}, "sink__options": DESIGN, **changes})
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def orders_by_day(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     project.source("CREATE TABLE orders (id INTEGER NOT NULL, day DATE)")
     project.written(replace_flow())

@@ -11,7 +11,7 @@ import pytest
 
 from dpone_core.api import RunExecution, RunOptions, RunProcessPorts, execute_run
 from dpone_core.invocation import RunArguments
-from tests.spec.builders import Project, code_of, outcome_of
+from tests.spec.builders import Project, code_of, outcome_of, project_with_orders
 from tests.spec.native_transfer.test_transfers import ROWS, STAGING, refresh, report, split
 
 
@@ -41,12 +41,9 @@ def run(project: Project, action: Callable[[], None], run_id: str = "r1") -> Run
     )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders(ROWS)
-    project.written(refresh(source__options={"partitioning": split(workers=1)}))
-    return project
+@pytest.fixture(name="project")
+def refresh_in_ranges(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, refresh(source__options={"partitioning": split(workers=1)}), ROWS)
 
 
 def changing(project: Project, statement: str) -> Callable[[], None]:

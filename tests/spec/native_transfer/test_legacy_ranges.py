@@ -32,8 +32,8 @@ def into_files(gates: list[dict[str, object]] | None = None, **changes: object) 
     )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def append_into_files(tmp_path: Path) -> Project:
     project = Project(tmp_path, environment={"DPONE_CONN_LAKE": f"file:///{tmp_path / 'lake'}"})
     project.orders([*ROWS, (101, "waits", 1001)])
     project.written(into_files())

@@ -15,19 +15,16 @@ from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.report import report_path
 from dpone_core.planning.partitions import route_of
 from dpone_core.use_cases.plan import plan_process
-from tests.spec.builders import Finished, Project, append_flow, code_of, outcome_of
+from tests.spec.builders import Finished, Project, append_flow, code_of, outcome_of, project_with_orders
 from tests.spec.native_transfer.builders import transferred
 from tests.spec.native_transfer.test_transfers import ROWS, STAGING, append, broken, refresh, report, split
 
 LAST = ROWS[-1][0]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders([*ROWS, (101, "waits", 1001)])
-    project.written(by_file())
-    return project
+@pytest.fixture(name="project")
+def append_in_ranges(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, by_file(), [*ROWS, (101, "waits", 1001)])
 
 
 def by_file(**changes: object) -> dict[str, object]:

@@ -68,8 +68,8 @@ def test_a_key_that_may_divide_a_partition_is_refused(kind: ColumnKind, whole: P
     assert raised.value.code == "partition_key_unsupported"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def orders_by_month(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     filled(project, [(number, FIRST + timedelta(days=number * 3)) for number in range(100)])
     return project

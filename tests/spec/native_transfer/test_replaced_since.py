@@ -18,7 +18,7 @@ from dpone_core.api import RunExecution
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 from dpone_core.native_transfer.report import report_path
 from tests.live.servers import scratch_postgres
-from tests.spec.builders import Project, code_of, outcome_of
+from tests.spec.builders import Project, code_of, outcome_of, project_with_orders
 from tests.spec.native_transfer.fan_out_process import EVERY, FanOut, fan_out_append_flow
 from tests.spec.native_transfer.test_legacy_ranges import into_files
 from tests.spec.native_transfer.test_replaced_ranges import filled, held, replaced
@@ -38,11 +38,9 @@ def fan_out(uri: str, tmp_path: Path) -> FanOut:
     return FanOut.at(tmp_path, uri)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders(ROWS)
-    return project
+@pytest.fixture(name="project")
+def hundred_orders(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, rows=ROWS)
 
 
 def committed_without_report(project: Project, run_id: str) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from dpone_core.api import RunExecution, plan
 from dpone_core.use_cases.run import RetryPolicy
-from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
+from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of, project_with_orders
 
 STAGING = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '\\_\\_dpone\\_\\_stg%' ESCAPE '\\'"
 ROWS = [(number, f"n{number}", number * 10) for number in range(1, 101)]
@@ -41,11 +41,9 @@ def append(**changes: object) -> dict[str, object]:
     return append_flow(**{"source__options": options, "quality": QUALITY, **changes})
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders(ROWS)
-    return project
+@pytest.fixture(name="project")
+def hundred_orders(tmp_path: Path) -> Project:
+    return project_with_orders(tmp_path, rows=ROWS)
 
 
 def step(execution: RunExecution, step_id: str) -> dict[str, Any]:

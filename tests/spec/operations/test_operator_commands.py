@@ -36,8 +36,8 @@ state: {type: sink}
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(name="project")
+def numbers_directory(tmp_path: Path) -> Path:
     with sqlite3.connect(tmp_path / "s.db") as database:
         database.executescript(
             "CREATE TABLE numbers (id INTEGER NOT NULL PRIMARY KEY); INSERT INTO numbers VALUES (1), (2), (3);"

@@ -56,8 +56,8 @@ def facts(project: Project, document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+@pytest.fixture(name="project", scope="module")
+def empty_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(tmp_path_factory.mktemp("keys"))
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpone_core.manifest.availability import NOT_AVAILABLE_YET
-from tests.spec.builders import Project, code_of, flow, outcome_of
+from tests.spec.builders import Project, code_of, flow, loaded_project, outcome_of
 
 NESTED = {
     "list": pa.array([[1, 2], None]),
@@ -23,14 +23,10 @@ NESTED = {
 OLD = [(1, "a", 10), (2, "b", 20), (3, "c", 30)]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def project_after_a_load(tmp_path: Path) -> Project:
     """`raw.orders` holds what an earlier load published."""
-    project = Project(tmp_path)
-    project.orders(OLD)
-    project.written(flow())
-    assert project.execute("before").error is None
-    return project
+    return loaded_project(tmp_path, OLD)
 
 
 def files(source_format: str) -> dict[str, object]:

@@ -18,8 +18,8 @@ IDS = "SELECT list(id ORDER BY id) FROM raw.orders"
 STATE = "SELECT cursor_column, cursor_value FROM etl_state.__dpone__cursor_state ORDER BY updated_at DESC LIMIT 1"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def append_to_load(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     project.written(append_flow())
     return project

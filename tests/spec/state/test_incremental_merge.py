@@ -32,8 +32,8 @@ def at(minute: int) -> str:
     return f"2026-01-01 10:{minute:02}:00"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@pytest.fixture(name="project")
+def merge_to_load(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     project.source(TABLE)
     project.written(merge_flow())

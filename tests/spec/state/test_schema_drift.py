@@ -5,8 +5,6 @@ Contract: LIFE-48, STATE-07.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
@@ -16,13 +14,6 @@ COLUMNS = (
     "WHERE table_schema = 'raw' AND table_name = 'orders' ORDER BY ordinal_position"
 )
 LINEAGE = {"lineage": {"enabled": True, "preset": "bulk_standard"}}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
-    project.orders()
-    return project
 
 
 def names(project: Project) -> list[str]:
