@@ -12,9 +12,9 @@ from typing import Protocol
 
 from dpone_airflow.local.environment import (
     ContainerConfigError,
-    declared_environment,
     expand,
-    image_environment,
+    image_env,
+    resolve_env,
     with_search_path,
 )
 from dpone_airflow.local.logs import LogBuffer
@@ -169,7 +169,7 @@ class Container:
     async def exec(self, command: tuple[str, ...]) -> ExecResult:
         """Runs a command with this container's environment and files; it is killed with the container."""
         output, errors = bytearray(), bytearray()
-        launch = self._context.sandbox.enter(self._program(command, self._environment()[1]))
+        launch = self._context.sandbox.enter(self._program(command, self._resolve_env()[1]))
         process = await ContainerProcess.start(launch, output.extend, errors.extend)
         self._processes.add(process)
         try:
@@ -213,21 +213,21 @@ class Container:
         self._context.changed()
 
     def _main_program(self) -> Program:
-        declared, environment = self._environment()
+        declared, env = self._resolve_env()
         words = [*(self.spec.get("command") or self._context.settings.entrypoint), *(self.spec.get("args") or [])]
-        return self._program(tuple(expand(word, declared) for word in words), environment)
+        return self._program(tuple(expand(word, declared) for word in words), env)
 
-    def _environment(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _resolve_env(self) -> tuple[dict[str, str], dict[str, str]]:
         """(declared by the pod, complete)."""
         settings, document = self._context.settings, self._context.document
-        declared = declared_environment(self.spec, document, settings.fixtures)
-        image = image_environment(settings.environment, hostname=document["metadata"]["name"])
+        declared = resolve_env(self.spec, document, settings.fixtures)
+        image = image_env(settings.env, hostname=document["metadata"]["name"])
         return declared, with_search_path(image | declared, settings.search_path)
 
-    def _program(self, argv: tuple[str, ...], environment: dict[str, str]) -> Program:
+    def _program(self, argv: tuple[str, ...], env: dict[str, str]) -> Program:
         return Program(
             argv=argv,
-            environment=environment,
+            env=env,
             mounts=self._all_mounts(),
             working_directory=self.spec.get("workingDir") or "/",
             scratch=self._home / f"start-{next(self._starts)}",

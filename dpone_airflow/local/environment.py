@@ -29,7 +29,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else variables.get(match[1], match[0]), text)
 
 
-def declared_environment(container: JsonObject, pod: JsonObject, fixtures: Fixtures) -> dict[str, str]:
+def resolve_env(container: JsonObject, pod: JsonObject, fixtures: Fixtures) -> dict[str, str]:
     """What `envFrom` and `env` of a container amount to; raises ContainerConfigError."""
     resolver = _Resolver(pod, fixtures)
     result: dict[str, str] = {}
@@ -43,15 +43,15 @@ def declared_environment(container: JsonObject, pod: JsonObject, fixtures: Fixtu
     return result | referable
 
 
-def image_environment(inherited: Mapping[str, str], *, hostname: str) -> dict[str, str]:
+def image_env(inherited: Mapping[str, str], *, hostname: str) -> dict[str, str]:
     """What the image and the runtime would set before the declared environment."""
     return {**inherited, "HOSTNAME": hostname}
 
 
-def with_search_path(environment: Mapping[str, str], search_path: tuple[Path, ...]) -> dict[str, str]:
+def with_search_path(env: Mapping[str, str], search_path: tuple[Path, ...]) -> dict[str, str]:
     """Puts directories before PATH, whoever set it."""
-    parts = [*map(str, search_path), environment.get("PATH", "")]
-    return {**environment, "PATH": ":".join(part for part in parts if part)}
+    parts = [*map(str, search_path), env.get("PATH", "")]
+    return {**env, "PATH": ":".join(part for part in parts if part)}
 
 
 class _Resolver:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dpone_airflow.local.control import checked_signal
+from dpone_airflow.local.control import require_signal
 from dpone_airflow.local.fixtures import Fixtures
 from dpone_airflow.local.sandbox import detect_sandbox
 from dpone_airflow.local.server import Server, serve
@@ -21,8 +21,8 @@ from dpone_airflow.local.settings import (
     DEFAULT_LOG_LIMIT_BYTES,
     Isolation,
     Settings,
-    inherited_environment,
     random_token,
+    select_env,
 )
 from dpone_airflow.local.volumes import Mount
 from dpone_airflow.local.wire import JsonObject
@@ -63,7 +63,7 @@ class LocalPodRunner:
             fixtures=fixtures or Fixtures(),
             isolation=isolation,
             pending_seconds=pending_seconds,
-            environment=inherited_environment(os.environ, pass_env),
+            env=select_env(os.environ, pass_env),
             search_path=search_path,
             bundles=bundles,
             serial=serial,
@@ -124,7 +124,7 @@ class LocalPodRunner:
 
     def kill(self, namespace: str, name: str, signal: int = signals.SIGKILL) -> None:
         """Sends a signal to the pod's processes; the XCom sidecar stays. Raises ApiError for an unknown pod."""
-        number = checked_signal(signal)
+        number = require_signal(signal)
         self._call(lambda server: server.cluster.find(namespace, name).signal(number))
 
     def evict(self, namespace: str, name: str) -> None:

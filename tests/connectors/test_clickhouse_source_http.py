@@ -72,7 +72,7 @@ class TestServedClickHouse(SourceConformance):
             request=ORDERS,
             absent=ExtractRequest(table=TableName(schema=None, name="nothing")),
             rows=ROWS,
-            narrowed=lambda window: replace(ORDERS, window=window),
+            narrow=lambda window: replace(ORDERS, window=window),
         )
 
 

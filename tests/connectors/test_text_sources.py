@@ -96,7 +96,7 @@ class TextConformance(SourceConformance):
                 request=replace(asked, path=f"part-*.{cls.file_format}"),
                 absent=replace(asked, path="nothing/*"),
                 rows=ROWS,
-                narrowed=lambda window: replace(asked, window=window),
+                narrow=lambda window: replace(asked, window=window),
             )
 
 

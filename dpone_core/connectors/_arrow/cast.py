@@ -56,13 +56,13 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted) and (not values.type.tz) != (not wanted.tz):
         raise ValueError("a wall clock is not an instant")
     if pa.types.is_float64(values.type) and pa.types.is_float32(wanted):
-        return _narrowed_float(values)
+        return _narrow_float(values)
     if pa.types.is_time(wanted) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return _time_of_text(values, wanted)
     return values.cast(wanted, safe=True)
 
 
-def _narrowed_float(values: pa.Array) -> pa.Array:
+def _narrow_float(values: pa.Array) -> pa.Array:
     narrowed = values.cast(pa.float32(), safe=True)
     same = pc.or_kleene(pc.equal(narrowed.cast(pa.float64()), values), pc.is_nan(values))
     if pc.all(same, skip_nulls=True).as_py() is False:
@@ -76,14 +76,14 @@ def _time_of_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return moments.cast(pa.timestamp(wanted.unit), safe=True).cast(wanted, safe=True)
 
 
-def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def limit_batch_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of at most MAX_BATCH_ROWS; empty batches are dropped."""
     for batch in batches:
         for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
             yield batch.slice(start, MAX_BATCH_ROWS)
 
 
-def same_kind_only(source: TableSchema, target: TableSchema) -> None:
+def refuse_kind_change(source: TableSchema, target: TableSchema) -> None:
     """Refuses a cast that would change what a value is (text to number, wall clock to instant)."""
     for column in target.columns:
         origin = source.find(column.name)

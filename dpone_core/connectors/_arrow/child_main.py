@@ -25,22 +25,22 @@ _MAX_TEXT: Final = 2_000
 
 
 def main() -> None:
-    request = _request()
+    request = _read_request()
     _die_with_the_parent()
-    output = _private_output()
+    output = _open_output()
     sys.path[:] = request["path"]
     _send(request, output)
     output.flush()
     os._exit(0)
 
 
-def _request() -> dict[str, Any]:
-    size = int.from_bytes(_exactly(4), "big")
-    request: dict[str, Any] = json.loads(_exactly(size))
+def _read_request() -> dict[str, Any]:
+    size = int.from_bytes(_read_exactly(4), "big")
+    request: dict[str, Any] = json.loads(_read_exactly(size))
     return request
 
 
-def _exactly(size: int) -> bytes:
+def _read_exactly(size: int) -> bytes:
     received = b""
     while len(received) < size:
         piece = os.read(0, size - len(received))
@@ -59,7 +59,7 @@ def _die_with_the_parent() -> None:
         os._exit(1)
 
 
-def _private_output() -> BinaryIO:
+def _open_output() -> BinaryIO:
     """The pipe under a number of its own; what a library prints goes nowhere."""
     private = os.dup(1)
     os.dup2(2, 1)

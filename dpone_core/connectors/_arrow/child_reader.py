@@ -55,9 +55,9 @@ class ChildReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._closed:
             return
-        process = self._process = self._started()
+        process = self._process = self._start()
         try:
-            yield from self._received(process)
+            yield from self._receive(process)
         finally:
             self._end(process)
 
@@ -75,7 +75,7 @@ class ChildReader:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         request = {
             "path": sys.path,
             "module": self._request.module,
@@ -104,7 +104,7 @@ class ChildReader:
             pass
         return process
 
-    def _received(self, process: subprocess.Popen[bytes]) -> Iterator[pa.RecordBatch]:
+    def _receive(self, process: subprocess.Popen[bytes]) -> Iterator[pa.RecordBatch]:
         rows = 0
         trailer: Mapping[str, object] | None = None
         try:

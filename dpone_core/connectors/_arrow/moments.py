@@ -29,7 +29,7 @@ def has_at_most(values: pa.Array, fraction: int) -> bool:
     return pc.all(pc.equal(pc.multiply(pc.divide(numbers, step), step), numbers), skip_nulls=True).as_py() is not False
 
 
-def within(numbers: pa.Array, first: int, last: int) -> bool:
+def all_within(numbers: pa.Array, first: int, last: int) -> bool:
     bounds = pc.min_max(numbers)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return low is None or (low >= first and high <= last)

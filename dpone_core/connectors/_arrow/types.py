@@ -33,7 +33,7 @@ DEFAULT_FRACTION: Final = 6
 def unit_of(fraction: int | None) -> str:
     """The coarsest Arrow unit that holds `fraction` decimal digits of a second (None = microseconds)."""
     digits = DEFAULT_FRACTION if fraction is None else fraction
-    return next(unit for unit, held in _FRACTION_OF_UNIT.items() if digits <= held)
+    return next(unit for unit, digits_of_unit in _FRACTION_OF_UNIT.items() if digits <= digits_of_unit)
 
 
 def arrow_type(column: ColumnType) -> pa.DataType:

@@ -9,7 +9,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import Leftover
 
 
-def artifacts_among(target: TableName, schema: str, names: tuple[str, ...]) -> tuple[Leftover, ...]:
+def find_artifacts(target: TableName, schema: str, names: tuple[str, ...]) -> tuple[Leftover, ...]:
     """Which of `names` (tables of `schema`) are artifacts of any load of `target`, in name order."""
     patterns = [(role, re.compile(re.escape(artifact_prefix(target, role)) + "[0-9a-f]{16}")) for role in ROLES]
     return tuple(

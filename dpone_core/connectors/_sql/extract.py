@@ -90,7 +90,7 @@ class NamedSelection:
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     has_conditions: bool = False
 
-    def narrowed(self, conditions: Sequence[str], parameters: Mapping[str, str]) -> NamedSelection:
+    def narrow(self, conditions: Sequence[str], parameters: Mapping[str, str]) -> NamedSelection:
         """The rows that also meet every condition."""
         if not conditions:
             return self
@@ -102,7 +102,7 @@ class NamedSelection:
         )
 
 
-def windowed(
+def apply_window(
     base: NamedSelection, window: CursorWindow, column: Column, *, quoted: str, bound: Callable[[str], str]
 ) -> NamedSelection:
     """The rows of `base` in a window; `bound` renders a named parameter as a value of the cursor's own type."""
@@ -112,6 +112,6 @@ def windowed(
         if text is not None:
             conditions.append(f"{quoted} {operator} {bound(name)}")
             bounds[name] = window_bound(column, text)
-    return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters).narrowed(
+    return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters).narrow(
         conditions, bounds
     )

@@ -15,13 +15,13 @@ from dpone_core.model.table_schema import Column, ColumnKind
 _MICROSECONDS = 6
 
 
-def ranged(
+def select_range(
     chosen: NamedSelection, key: Column, bounds: KeyRange, *, quoted: str, ordered: str, bound: Callable[[str], str]
 ) -> NamedSelection:
     """The rows of `chosen` in one range. `ordered` is what the engine compares as the key is ordered, `bound` renders
     a named parameter the same way."""
     if bounds.is_null_partition:
-        return chosen.narrowed((f"{quoted} IS NULL",), {})
+        return chosen.narrow((f"{quoted} IS NULL",), {})
     conditions: list[str] = []
     parameters: dict[str, str] = {}
     ends = (
@@ -31,8 +31,8 @@ def ranged(
     for name, operator, end in ends:
         if end is not None:
             conditions.append(f"{ordered} {operator} {bound(name)}")
-            parameters[name] = _checked(key, end)
-    return chosen.narrowed(conditions, parameters)
+            parameters[name] = _require_uuid(key, end)
+    return chosen.narrow(conditions, parameters)
 
 
 def key_text(key: Column, text: str) -> str:
@@ -83,7 +83,7 @@ def _moment_text(text: str) -> str:
     return f"{whole}.{fraction.rstrip('0').ljust(_MICROSECONDS, '0')}"
 
 
-def _checked(key: Column, bound: str) -> str:
+def _require_uuid(key: Column, bound: str) -> str:
     if key.type.kind is not ColumnKind.UUID:
         return window_bound(key, bound)
     try:

@@ -35,7 +35,7 @@ def check_merge_key(request: StageRequest) -> None:
             )
 
 
-def without_null_keys(request: StageRequest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def refuse_null_keys(request: StageRequest, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches of a merge, until one has NULL in a key column; other strategies may have it."""
     keys = request.unique_key if request.strategy is StrategyMode.INCREMENTAL_MERGE else ()
     for batch in batches:
@@ -54,7 +54,7 @@ def refuse_repeated_keys(request: StageRequest, repeated: int) -> None:
     """`repeated` = key values that more than one staged row has."""
     if repeated:
         raise ConnectorError(
-            f"{repeated} values of the key ({_listed(request)}) occur in more than one staged row",
+            f"{repeated} values of the key ({_key_names(request)}) occur in more than one staged row",
             code=_DUPLICATE,
             fix="keep one row per key in options.query, or choose another unique_key",
         )
@@ -64,11 +64,11 @@ def refuse_ambiguous_target(request: StageRequest, *, staged_matches: int, targe
     """Each staged key that is in the target must be there once: else which row would be updated?"""
     if staged_matches != target_matches:
         raise ConnectorError(
-            f"the target holds {target_matches} rows of {staged_matches} values of the key ({_listed(request)})",
+            f"the target holds {target_matches} rows of {staged_matches} values of the key ({_key_names(request)})",
             code=_DUPLICATE,
             fix="remove the duplicates from the target, or load it once with full_refresh",
         )
 
 
-def _listed(request: StageRequest) -> str:
+def _key_names(request: StageRequest) -> str:
     return ", ".join(repr(name) for name in request.unique_key)

@@ -35,7 +35,7 @@ class SinkTable(Protocol):
     @property
     def note(self) -> str: ...
 
-    def declared(self, column: Column) -> str:
+    def declared_type(self, column: Column) -> str:
         """The type of one of its columns in the engine's own words."""
         ...
 
@@ -50,7 +50,7 @@ class LayoutDialect(Generic[Stored]):
 
     created: Callable[[Column, StageRequest], Stored]
     existing: Callable[[Column, str], Stored]
-    described: Callable[[Column], ColumnType]
+    described_type: Callable[[Column], ColumnType]
     replaces_attached: bool = True
 
 
@@ -75,10 +75,10 @@ def stored_columns(
         return tuple(dialect.created(column, request) for column in request.schema.columns)
     _refuse_computed(request, target)
     if may_swap(request, target, attachments):
-        return tuple(_followed(dialect, column, request, target) for column in request.schema.columns)
+        return tuple(_stored_like_target(dialect, column, request, target) for column in request.schema.columns)
     if request.strategy is StrategyMode.FULL_REFRESH:
         refuse_different(dialect, request, target, attachments)
-    return tuple(_copied(dialect, column, target) for column in request.schema.columns)
+    return tuple(_stored_for_copy(dialect, column, target) for column in request.schema.columns)
 
 
 def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
@@ -98,32 +98,36 @@ def refuse_different(
             f"the target has {', '.join(attachments)} that a full refresh by swap would lose", code=_MISMATCH
         )
     wanted = TableSchema(columns=(*request.schema.columns, *lineage_schema(lineage_names(request)).columns))
-    found: list[str] = []
+    differences: list[str] = []
     for column in wanted.columns:
         there = target.schema.find(column.name)
         if there is None:
-            found.append(f"column {column.name!r} is not in the target")
-        elif not there.type.same_values(dialect.described(column)):
-            found.append(f"column {column.name!r} is {column.type} and {there.type} in the target")
-    found += [f"column {name!r} is in the target only" for name in target.schema.names if wanted.find(name) is None]
-    if found:
+            differences.append(f"column {column.name!r} is not in the target")
+        elif not there.type.same_values(dialect.described_type(column)):
+            differences.append(f"column {column.name!r} is {column.type} and {there.type} in the target")
+    differences += [
+        f"column {name!r} is in the target only" for name in target.schema.names if wanted.find(name) is None
+    ]
+    if differences:
         raise ConnectorError(
             f"the target has {', '.join(attachments)}, which a new table would not have,"
-            f" and other columns than the source: {'; '.join(found)}",
+            f" and other columns than the source: {'; '.join(differences)}",
             code=_MISMATCH,
             fix="change the target's columns by hand, or remove what is attached to it",
         )
 
 
-def _followed(dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable) -> Stored:
+def _stored_like_target(
+    dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable
+) -> Stored:
     """The source's column, in the target's own type (jsonb, an enum, money) where that holds the same values."""
     there = target.schema.find(column.name)
     if there is None or not there.type.same_values(column.type):
         return dialect.created(column, request)
-    return dialect.existing(replace(there, nullable=column.nullable), target.declared(there))
+    return dialect.existing(replace(there, nullable=column.nullable), target.declared_type(there))
 
 
-def _copied(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -> Stored:
+def _stored_for_copy(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -> Stored:
     there = target.schema.find(column.name)
     if there is None:
         raise ConnectorError(f"the target has no column {column.name!r}", code=_MISMATCH)
@@ -132,4 +136,4 @@ def _copied(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -
             f"column {column.name!r}: the target's type takes no rows exactly: {there.type.native}",
             code="sink_column_unsupported",
         )
-    return dialect.existing(there, target.declared(there))
+    return dialect.existing(there, target.declared_type(there))

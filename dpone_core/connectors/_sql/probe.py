@@ -34,7 +34,7 @@ class CountDialect:
     full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-def measured(
+def measure(
     request: MetricRequest,
     schema: TableSchema,
     counts: CountDialect,
@@ -76,7 +76,7 @@ class SinkProbeDialect:
 
     resolve: Callable[[TableName], TableName]
     schema_of: Callable[[TableName], TableSchema | None]
-    qualified: Callable[[TableName], str]
+    qualify: Callable[[TableName], str]
     rows: Callable[[str], Sequence[Sequence[Any]]]
     counts: CountDialect
 
@@ -95,10 +95,10 @@ class SqlSinkProbe:
         schema = dialect.schema_of(table)
         if schema is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        return measured(
+        return measure(
             request,
             schema,
             dialect.counts,
-            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualified(table)}")[0],
+            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualify(table)}")[0],
             place="table",
         )

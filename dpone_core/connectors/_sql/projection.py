@@ -9,7 +9,7 @@ from dpone_core.model.lineage import ROW_ID
 from dpone_core.ports.sink import LineageColumns, LineageProjection
 
 
-def observed_projection(
+def observe_projection(
     lineage: LineageColumns,
     relation: str,
     *,
@@ -25,6 +25,6 @@ def observed_projection(
         return LineageProjection(columns=(), rows=0)
     every = " AND ".join(conditions.values())
     counts = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in (every, *conditions.values()))
-    total, whole, *held = first_row(f"SELECT count(*), {counts} FROM {relation}")
-    columns = tuple(name for name, count in zip(conditions, held, strict=True) if count == total)
+    total, whole, *counts_held = first_row(f"SELECT count(*), {counts} FROM {relation}")
+    columns = tuple(name for name, count in zip(conditions, counts_held, strict=True) if count == total)
     return LineageProjection(columns=columns, rows=int(str(whole)))

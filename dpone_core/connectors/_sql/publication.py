@@ -61,7 +61,7 @@ class CatalogDialect(Generic[Table]):
     resolve: Callable[[TableName], TableName]
     artifact_of: Callable[[LoadRef, str], TableName]
     find: Callable[[Ask, TableName], Table | None]
-    attached: Callable[[Ask, Table], tuple[str, ...]]
+    attachments: Callable[[Ask, Table], tuple[str, ...]]
     count: Callable[[Ask, TableName], int]
 
 
@@ -71,8 +71,8 @@ class MarkerDialect(Generic[Table]):
     a merge has updated. `write_marker` takes the target as it was before the publication, None where there was none."""
 
     write_marker: Callable[[Ask, TableName, Table | None, str], None]
-    note_updates: Callable[[Ask, TableName, int], None]
-    noted_updates: Callable[[Ask, TableName], int]
+    write_updates: Callable[[Ask, TableName, int], None]
+    read_updates: Callable[[Ask, TableName], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +84,12 @@ class StatementDialect:
     of the target (which exists or not) and says by what name. Merges and replacements run inside `full_memory`.
     """
 
-    qualified: Callable[[TableName], str]
+    qualify: Callable[[TableName], str]
     same_key: Callable[[Sequence[Column], str, str], str]
     key_list: Callable[[Sequence[Column], str], str]
     delete_partitions: Callable[[TableName, TableName, PartitionBy, Column], str]
     swap: Callable[[Ask, StagedHandle, TableName, bool], str]
-    quoted: Callable[[str], str] = quote_ansi
+    quote: Callable[[str], str] = quote_ansi
     row_count: str = "count(*)"
     before_merge: Callable[[TableName], tuple[str, ...]] = lambda staged: ()
     replacement: str = "replace_partitions_in_transaction"
@@ -117,7 +117,7 @@ def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> Finaliz
     return _Publication(dialect, handle).run()
 
 
-def settled_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
+def wait_for_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
     """What the target says of its load once no publication of it runs any more; None when there is no target."""
     with dialect.transactions.begin(
         code="sink_query_failed", message="the target could not be asked for its load marker"
@@ -139,7 +139,7 @@ class SqlPublications(Generic[Table]):
         return 0 if catalog.find(ask, table) is None else catalog.count(ask, table)
 
     def last_marker(self, target: TableName) -> str | None:
-        note = settled_note(self._dialect, self._dialect.catalog.resolve(target))
+        note = wait_for_note(self._dialect, self._dialect.catalog.resolve(target))
         return None if note is None else marker_in(note)
 
     def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
@@ -172,10 +172,10 @@ class _Publication(Generic[Table]):
             ) as ask:
                 finaliser = self._publish(ask)
         except self._dialect.transactions.in_doubt as error:
-            self._settle(error)
+            self._settle_in_doubt(error)
             finaliser = "settled_by_marker"
         except ConnectorError as error:
-            self._refuse_denial(error)
+            self._raise_if_published(error)
             raise
         return FinalizeResult(
             finaliser=finaliser,
@@ -213,13 +213,13 @@ class _Publication(Generic[Table]):
     def _change(self, ask: Ask, target: Table | None, staged: TableSchema) -> tuple[str, int]:
         """What was done, and how many rows the target must hold now."""
         statements, catalog, rows = self._dialect.statements, self._dialect.catalog, self._handle.staged_rows
-        attachments = catalog.attached(ask, target) if target is not None else ()
+        attachments = catalog.attachments(ask, target) if target is not None else ()
         if target is None or may_swap(self._request, target, attachments):
             return statements.swap(ask, self._handle, self._target, target is not None), rows
         match self._request.strategy:
             case StrategyMode.FULL_REFRESH:
                 refuse_different(self._dialect.layout, self._request, target, attachments)
-                ask(f"DELETE FROM {statements.qualified(self._target)}", ())
+                ask(f"DELETE FROM {statements.qualify(self._target)}", ())
                 self._insert(ask, staged)
                 return "replace_in_transaction", rows
             case StrategyMode.INCREMENTAL_APPEND:
@@ -234,40 +234,41 @@ class _Publication(Generic[Table]):
             case StrategyMode.PARTITION_REPLACE:
                 with statements.full_memory():
                     self._delete_partitions(ask, staged)
-                    kept = catalog.count(ask, self._target)
+                    remaining = catalog.count(ask, self._target)
                     self._insert(ask, staged)
-                return statements.replacement, kept + rows
+                return statements.replacement, remaining + rows
 
     def _merge(self, ask: Ask, target: TableSchema, staged: TableSchema) -> None:
-        request, spelled = self._request, self._dialect.statements
-        table, source = spelled.qualified(self._target), spelled.qualified(self._staged)
+        request, statements = self._request, self._dialect.statements
+        table, source = statements.qualify(self._target), statements.qualify(self._staged)
         keys = [column for name in request.unique_key if (column := staged.find(name)) is not None]
-        for statement in spelled.before_merge(self._staged):
+        for statement in statements.before_merge(self._staged):
             ask(statement, ())
-        same = spelled.same_key(keys, "target", "staged")
+        same = statements.same_key(keys, "target", "staged")
         grouped = (
-            f"SELECT {spelled.row_count} AS held FROM {table} AS target JOIN {source} AS staged"
-            f" ON {same} GROUP BY {spelled.key_list(keys, 'staged')}"
+            f"SELECT {statements.row_count} AS held FROM {table} AS target JOIN {source} AS staged"
+            f" ON {same} GROUP BY {statements.key_list(keys, 'staged')}"
         )
-        held, distinct = ask(
-            f"SELECT COALESCE(SUM(held), 0) AS held, {spelled.row_count} AS found FROM ({grouped}) AS matched", ()
+        matches, distinct = ask(
+            f"SELECT COALESCE(SUM(held), 0) AS held, {statements.row_count} AS found FROM ({grouped}) AS matched",
+            (),
         )[0]
-        refuse_ambiguous_target(request, staged_matches=int(distinct), target_matches=int(held))
+        refuse_ambiguous_target(request, staged_matches=int(distinct), target_matches=int(matches))
         self._updated = int(distinct)
-        settings = self._settings(target, staged)
+        settings = self._merge_assignments(target, staged)
         if settings and self._updated:
             ask(
                 f"UPDATE {table} SET {', '.join(settings)} FROM {source} AS staged"
-                f" WHERE {spelled.same_key(keys, table, 'staged')}",
+                f" WHERE {statements.same_key(keys, table, 'staged')}",
                 (),
             )
         self._insert(ask, staged, f" AS staged WHERE NOT EXISTS (SELECT 1 AS one FROM {table} AS target WHERE {same})")
-        self._dialect.marker.note_updates(ask, self._staged, self._updated)
+        self._dialect.marker.write_updates(ask, self._staged, self._updated)
 
-    def _settings(self, target: TableSchema, staged: TableSchema) -> list[str]:
+    def _merge_assignments(self, target: TableSchema, staged: TableSchema) -> list[str]:
         """What a merge sets in the rows it updates. Technical columns that this load does not write become NULL: what
         they say of an updated row is of another load."""
-        quoted, request = self._dialect.statements.quoted, self._request
+        quoted, request = self._dialect.statements.quote, self._request
         changed = [name for name in staged.names if name not in (*request.unique_key, *request.target_only)]
         loaded = {name.casefold() for name in staged.names}
         unloaded = [name for name in target.names if is_framework_column(name) and name.casefold() not in loaded]
@@ -284,15 +285,15 @@ class _Publication(Generic[Table]):
         ask(self._dialect.statements.delete_partitions(self._target, self._staged, by, column), ())
 
     def _insert(self, ask: Ask, staged: TableSchema, which: str = "") -> None:
-        spelled = self._dialect.statements
-        names = ", ".join(map(spelled.quoted, staged.names))
-        source = f"SELECT {names} FROM {spelled.qualified(self._staged)}{which}"
-        ask(f"INSERT INTO {spelled.qualified(self._target)} ({names}) {source}", ())
+        statements = self._dialect.statements
+        names = ", ".join(map(statements.quote, staged.names))
+        source = f"SELECT {names} FROM {statements.qualify(self._staged)}{which}"
+        ask(f"INSERT INTO {statements.qualify(self._target)} ({names}) {source}", ())
 
-    def _settle(self, error: ConnectorError) -> None:
+    def _settle_in_doubt(self, error: ConnectorError) -> None:
         """Returns when the transaction is in the target; raises when it certainly is not, or when nobody can say."""
         try:
-            note = settled_note(self._dialect, self._target)
+            note = wait_for_note(self._dialect, self._target)
             if note is not None and self._marker in note:
                 if self._total is None:
                     self._recount(self._dialect.transactions.rows)
@@ -307,14 +308,14 @@ class _Publication(Generic[Table]):
             "the session was lost before the commit; the target is as it was", code=_REFUSED
         ) from error
 
-    def _refuse_denial(self, error: ConnectorError) -> None:
+    def _raise_if_published(self, error: ConnectorError) -> None:
         """Of a target that an earlier call has published, no failure of this one may say that it is as it was."""
         if self._was_published:
             raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _recount(self, ask: Ask) -> None:
         """Of a publication that an earlier call had committed."""
-        self._updated = self._dialect.marker.noted_updates(ask, self._staged)
+        self._updated = self._dialect.marker.read_updates(ask, self._staged)
         self._total = self._dialect.catalog.count(ask, self._target)
 
 

@@ -61,20 +61,20 @@ class SqlRangeStaging(Generic[Table]):
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
         spelled = self._dialect.publication.statements
         whole = self._catalog.artifact_of(request.ref, STAGING)
-        table = spelled.qualified(whole)
+        table = spelled.qualify(whole)
         staging = self._whole(request, parts[0])
-        names = ", ".join(map(spelled.quoted, staging.part_table.schema.names))
+        names = ", ".join(map(spelled.quote, staging.part_table.schema.names))
         with self._transactions.begin(
             code=_REFUSED, message=f"{self._dialect.publication.engine} did not put the staged ranges together"
         ) as ask:
             ask(f"DROP TABLE IF EXISTS {table}", ())
             ask(f"CREATE {self._dialect.definition(table, staging)}", ())
             for part in parts:
-                ask(f"INSERT INTO {table} ({names}) SELECT {names} FROM {spelled.qualified(part.table)}", ())
-            found = self._catalog.count(ask, whole)
-            if found != sum(part.staged_rows for part in parts):
+                ask(f"INSERT INTO {table} ({names}) SELECT {names} FROM {spelled.qualify(part.table)}", ())
+            counted_rows = self._catalog.count(ask, whole)
+            if counted_rows != sum(part.staged_rows for part in parts):
                 raise ConnectorError("the staged ranges hold another number of rows", code="staged_row_count_mismatch")
-        return StagedHandle(request=request, table=whole, payload_schema=request.schema, staged_rows=found)
+        return StagedHandle(request=request, table=whole, payload_schema=request.schema, staged_rows=counted_rows)
 
     def _whole(self, request: StageRequest, part: StagedHandle) -> WholeStaging[Table]:
         ask = self._transactions.rows
@@ -82,5 +82,5 @@ class SqlRangeStaging(Generic[Table]):
         if part_table is None:
             raise ConnectorError("the staging of a range is gone", code=_REFUSED)
         target = self._catalog.find(ask, self._catalog.resolve(request.target))
-        attachments = self._catalog.attached(ask, target) if target is not None else ()
+        attachments = self._catalog.attachments(ask, target) if target is not None else ()
         return WholeStaging(request=request, target=target, attachments=attachments, part=part, part_table=part_table)

@@ -92,7 +92,7 @@ def check_columns(schema: TableSchema) -> None:
         raise ConnectorError("two columns of the source have the same name", code="source_column_unsupported")
 
 
-def disk_full_in(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether an exception or its causes say that a disk or quota is full."""
     seen: BaseException | None = error
     while seen is not None:
@@ -111,7 +111,7 @@ def foreign_error(
     becomes a `kind`; text is never copied."""
     if isinstance(error, ETLExecutionError):
         return error
-    if disk_full_in(error):
+    if is_disk_full(error):
         return ConnectorError("no space left where the engine or its temporary files write", code="disk_full")
     if any(text in str(error).lower() for text in _MEMORY_TEXTS):
         return ConnectorError("the engine reached its memory limit", code="engine_memory_exceeded")

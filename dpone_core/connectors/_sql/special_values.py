@@ -23,7 +23,7 @@ class SpecialValueSql:
     condition: Callable[[Column, SpecialValue], str | None]
     literal: Callable[[Column, str], str]
 
-    def described(self, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
+    def describe(self, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
         """`schema` as it is after the rules. Raises ConnectorError `special_values_refused` naming the column."""
         for rule in rules:
             self._check(schema.find(rule.column), rule)
@@ -34,7 +34,7 @@ class SpecialValueSql:
         """What stands after FROM: `base` itself without rules."""
         if not rules:
             return base
-        values = [self._converted(column, rules) for column in schema.columns]
+        values = [self._conversion(column, rules) for column in schema.columns]
         flags = [
             f"({self._condition(schema, rule)}) IS TRUE AS {self.quote(flag_name(ordinal))}"
             for ordinal, rule in enumerate(rules)
@@ -43,15 +43,15 @@ class SpecialValueSql:
 
     def _check(self, column: Column | None, rule: SpecialValueRule) -> None:
         if column is None:
-            raise _refused(rule, "is not a column of the source", "name a column of the table or query")
+            raise _refusal(rule, "is not a column of the source", "name a column of the table or query")
         if column.type.kind is ColumnKind.UNSUPPORTED:
             return
         if self.condition(column, rule.value) is None:
-            raise _refused(rule, f"is {column.type}, which has no '{rule.value}' to convert", "remove it from the rule")
+            raise _refusal(rule, f"is {column.type}, which has no '{rule.value}' to convert", "remove it from the rule")
         if rule.becomes is not None and not is_value_of(rule.becomes, column.type):
-            raise _refused(rule, f"becomes what is no {column.type}", "write null, or a value of the column's type")
+            raise _refusal(rule, f"becomes what is no {column.type}", "write null, or a value of the column's type")
 
-    def _converted(self, column: Column, rules: Sequence[SpecialValueRule]) -> str:
+    def _conversion(self, column: Column, rules: Sequence[SpecialValueRule]) -> str:
         quoted = self.quote(column.name)
         cases = [
             f"WHEN {self.condition(column, rule.value)} THEN "
@@ -65,9 +65,9 @@ class SpecialValueSql:
         column = schema.find(rule.column)
         condition = None if column is None else self.condition(column, rule.value)
         if condition is None:
-            raise _refused(rule, f"has no '{rule.value}' to convert", "describe the source with its rules first")
+            raise _refusal(rule, f"has no '{rule.value}' to convert", "describe the source with its rules first")
         return condition
 
 
-def _refused(rule: SpecialValueRule, why: str, fix: str) -> ConnectorError:
+def _refusal(rule: SpecialValueRule, why: str, fix: str) -> ConnectorError:
     return ConnectorError(f"special_values: column {rule.column!r} {why}", code="special_values_refused", fix=fix)

@@ -76,8 +76,8 @@ def _piece_at(script: str, position: int, backslash_escapes: bool) -> tuple[str,
 
 
 def _after(script: str, ending: str, position: int) -> int:
-    found = script.find(ending, position)
-    return len(script) if found < 0 else found + len(ending)
+    start_of_ending = script.find(ending, position)
+    return len(script) if start_of_ending < 0 else start_of_ending + len(ending)
 
 
 def _after_quote(script: str, position: int, backslash_escapes: bool) -> int:

@@ -42,7 +42,7 @@ def open_source(
     if connection.scheme == "chdb" and not Path(embedded_path(connection)).is_dir():
         raise ConnectorError(f"connection {connection.ref!r}: there is no database", code="source_unreachable")
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder)
-    with _opened(connection, lock, unreachable="source_unreachable") as session:
+    with _open_session(connection, lock, unreachable="source_unreachable") as session:
         yield _source_of(session, connection)
 
 
@@ -56,7 +56,7 @@ def open_sink(
     ConnectorError `sink_unreachable` when the engine or server does not answer.
     """
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
-    with _opened(connection, lock, unreachable="sink_unreachable") as session:
+    with _open_session(connection, lock, unreachable="sink_unreachable") as session:
         yield ports_of(session)
 
 
@@ -66,17 +66,17 @@ def open_source_and_sink(
 ) -> Iterator[tuple[SourcePorts, SinkPorts]]:
     """One embedded directory as both, in one engine. Raises as `open_sink` does."""
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
-    with _opened(connection, lock, unreachable="sink_unreachable") as session:
+    with _open_session(connection, lock, unreachable="sink_unreachable") as session:
         yield _source_of(session, connection), ports_of(session)
 
 
 @contextmanager
-def _opened(connection: Connection, lock: Lock, *, unreachable: str) -> Iterator[Session]:
+def _open_session(connection: Connection, lock: Lock, *, unreachable: str) -> Iterator[Session]:
     with ExitStack() as stack:
         if connection.scheme == "chdb":
-            session = _embedded(connection, stack, lock)
+            session = _open_embedded(connection, stack, lock)
         elif connection.scheme in ("clickhouse", "clickhouses"):
-            session = _served(connection)
+            session = _open_served(connection)
         else:
             raise ConnectorError(
                 f"connection {connection.ref!r} is not a chdb, clickhouse or clickhouses URI",
@@ -117,13 +117,13 @@ def _source_of(session: Session, connection: Connection) -> SourcePorts:
     )
 
 
-def _embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Session:
+def _open_embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Session:
     path = str(Path(embedded_path(connection)).absolute())
     stack.enter_context(lock(path))
     return Session(partial(connect_embedded, path), default_schema="default", embedded=True)
 
 
-def _served(connection: Connection) -> Session:
+def _open_served(connection: Connection) -> Session:
     secure = connection.scheme == "clickhouses"
     try:
         parts = urlsplit(connection.uri)

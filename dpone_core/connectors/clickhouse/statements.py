@@ -51,7 +51,7 @@ class ClickHouseStatements:
                 document = json.loads(body)
                 types = [str(column["type"]) for column in document["meta"]]
                 rows = tuple(
-                    tuple(_typed(value, kind) for value, kind in zip(row, types, strict=True))
+                    tuple(_convert_value(value, kind) for value, kind in zip(row, types, strict=True))
                     for row in document["data"]
                 )
         except Exception as error:
@@ -59,7 +59,7 @@ class ClickHouseStatements:
         return StatementAnswer(columns=len(types), rows=rows)
 
 
-def _typed(value: object, kind: str) -> object:
+def _convert_value(value: object, kind: str) -> object:
     """JSON writes 0.0 as 0 and wide integers as text; the column's type says what they are."""
     if _INTEGER.fullmatch(kind) is not None:
         return int(value) if isinstance(value, str) else value

@@ -58,7 +58,7 @@ RANGES: Final[dict[str, tuple[date | datetime, date | datetime]]] = {
 """First and last value; ClickHouse turns anything outside into another date without an error."""
 
 
-def held(digits: int) -> int:
+def unit_digits(digits: int) -> int:
     """The digits of the coarsest Arrow unit that keeps them all."""
     return next(each for each in _EXACT_FRACTIONS if digits <= each)
 
@@ -67,7 +67,7 @@ def stored_type(wanted: ColumnType) -> ColumnType:
     """The type that a column of a new table comes back as: a second has 0, 3, 6 or 9 digits there (VAL-06)."""
     if wanted.kind not in _TIMES:
         return wanted
-    return replace(wanted, fraction=held(_DEFAULT_FRACTION if wanted.fraction is None else wanted.fraction))
+    return replace(wanted, fraction=unit_digits(_DEFAULT_FRACTION if wanted.fraction is None else wanted.fraction))
 
 
 def type_text(column: Column) -> str:
@@ -104,9 +104,9 @@ def column_of(name: str, text: str, comment: str) -> Column:
     return Column(name=name, type=found, nullable=nullable)
 
 
-def _type_of(text: str, told: ColumnKind | None) -> ColumnType:
-    instant = ColumnKind.TIMESTAMP if told is ColumnKind.TIMESTAMP else ColumnKind.TIMESTAMP_TZ
-    if text == "String" and told is ColumnKind.BINARY:
+def _type_of(text: str, comment_of: ColumnKind | None) -> ColumnType:
+    instant = ColumnKind.TIMESTAMP if comment_of is ColumnKind.TIMESTAMP else ColumnKind.TIMESTAMP_TZ
+    if text == "String" and comment_of is ColumnKind.BINARY:
         return ColumnType(kind=ColumnKind.BINARY, native=text)
     plain = _KIND_OF_PLAIN.get(text)
     if plain is not None:

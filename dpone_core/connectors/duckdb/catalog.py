@@ -10,7 +10,7 @@ from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
 
-from .database import qualified, resolve
+from .database import qualify, resolve
 from .types import column_of
 
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
@@ -27,7 +27,7 @@ class TargetTable:
     note: str
     computed: tuple[str, ...] = ()
 
-    def declared(self, column: Column) -> str:
+    def declared_type(self, column: Column) -> str:
         return column.type.native
 
 
@@ -59,7 +59,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
     return TargetTable(table=table, schema=schema, note=comment)
 
 
-def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
     """What a table that takes the target's place would not have, in words; () = nothing."""
     table = (target.table.schema, target.table.name)
     constraints = ask(
@@ -79,7 +79,7 @@ def is_view(ask: Ask, table: TableName) -> bool:
 
 
 def count_of(ask: Ask, table: TableName) -> int:
-    return int(ask(f"SELECT count(*) FROM {qualified(table)}", ())[0][0])
+    return int(ask(f"SELECT count(*) FROM {qualify(table)}", ())[0][0])
 
 
 def table_names(ask: Ask, schema: str) -> tuple[str, ...]:

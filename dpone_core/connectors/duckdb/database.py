@@ -78,12 +78,12 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
-            return _executed(self.cursor(), sql, parameters).fetchall()
+            return _execute(self.cursor(), sql, parameters).fetchall()
         except duckdb.Error as error:
             raise foreign_error(error, "DuckDB did not answer a query", "sink_query_failed") from error
 
     @contextmanager
-    def registered(self, name: str, reader: pa.RecordBatchReader) -> Iterator[None]:
+    def register(self, name: str, reader: pa.RecordBatchReader) -> Iterator[None]:
         """Lets this thread's SQL read an Arrow stream as table `name`; outlives a transaction, aborted or not."""
         cursor = self.cursor()
         cursor.register(name, reader)
@@ -98,7 +98,7 @@ class Database:
         """Commits at the end of the block, rolls back on any error; nested transactions do not exist."""
         cursor = self.cursor()
         try:
-            _executed(cursor, "BEGIN TRANSACTION")
+            _execute(cursor, "BEGIN TRANSACTION")
             try:
                 yield cursor
             except BaseException:
@@ -111,7 +111,7 @@ class Database:
             raise foreign_error(error, message, code) from error
 
     @staticmethod
-    def within(cursor: duckdb.DuckDBPyConnection) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+    def ask_in(cursor: duckdb.DuckDBPyConnection) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
         """Asks inside the transaction of `cursor`; driver errors leave as they are."""
         return lambda sql, parameters: cursor.execute(sql, list(parameters)).fetchall()
 
@@ -119,7 +119,7 @@ class Database:
         """A statement that a signal stopped may take the next one with it; a cursor that cannot even roll back is
         closed, which does, and this thread gets a new one."""
         try:
-            _executed(cursor, "ROLLBACK")
+            _execute(cursor, "ROLLBACK")
         except duckdb.Error:
             cursor.close()
             self._local.cursor = None
@@ -160,7 +160,7 @@ def execute_in_thread(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise failures[0]
 
 
-def _executed(
+def _execute(
     cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> duckdb.DuckDBPyConnection:
     """An interruption that was meant for the statement before may arrive at this one; it has changed nothing yet."""
@@ -174,5 +174,5 @@ def resolve(table: TableName) -> TableName:
     return TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
 
 
-def qualified(table: TableName) -> str:
+def qualify(table: TableName) -> str:
     return f"{quote_ansi(table.schema or DEFAULT_SCHEMA)}.{quote_ansi(table.name)}"

@@ -94,7 +94,7 @@ def stored_column(column: Column) -> Column:
 LAYOUT: Final = LayoutDialect(
     created=lambda column, request: stored_column(column),
     existing=lambda column, declared: column,
-    described=lambda column: stored_column(column).type,
+    described_type=lambda column: stored_column(column).type,
     replaces_attached=False,
 )
 """DuckDB compares a new row's key with rows deleted in the same transaction too, so a keyed table is not refilled."""

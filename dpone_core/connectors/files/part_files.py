@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import ColumnKind, TableSchema
@@ -41,8 +41,8 @@ def read_part(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """Batches of at most 65,536 rows in the schema's Arrow types; columns that the file lacks are NULL."""
     cast = StrictCast(schema, code=_UNREADABLE)
     try:
-        for batch in bounded(_raw_batches(path, schema)):
-            yield cast(_completed(batch, schema))
+        for batch in limit_batch_rows(_raw_batches(path, schema)):
+            yield cast(_add_missing_columns(batch, schema))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ConnectorError("a data file of the target cannot be read back", code=_UNREADABLE) from error
 
@@ -106,7 +106,7 @@ def _raw_batches(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
             yield from ndjson_format.batches_of(path, schema, READ_BLOCK_BYTES)
 
 
-def _completed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+def _add_missing_columns(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     present = set(batch.schema.names)
     arrays = [batch.column(name) if name in present else pa.nulls(batch.num_rows) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))

@@ -41,8 +41,8 @@ class SourceMetricProbe:
         schema = self._source.describe(extract)
         required = self._required(extract)
         counted = replace(request, null_counts=tuple(name for name in request.null_counts if name not in required))
-        read = _asked(counted, schema, () if window is None else (window.column,))
-        answer = _counted(counted, self._source.open_stream(extract, read).batches())
+        read = _columns_to_read(counted, schema, () if window is None else (window.column,))
+        answer = _count(counted, self._source.open_stream(extract, read).batches())
         nulls = {name: answer.nulls.get(name, 0) for name in request.null_counts}
         return replace(answer, nulls=nulls).as_mapping(request)
 
@@ -67,12 +67,12 @@ class TargetMetricProbe:
         known = target.describe()
         if known is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        read = _asked(request, known.schema)
+        read = _columns_to_read(request, known.schema)
         batches = (batch for part in target.parts() for batch in read_part(part, read))
-        return _counted(request, batches).as_mapping(request)
+        return _count(request, batches).as_mapping(request)
 
 
-def _asked(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
+def _columns_to_read(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
     """The columns to read; the first one when only rows are counted."""
     asked = {*request.null_counts, *request.distinct_counts}
     for name in asked - set(schema.names):
@@ -92,7 +92,7 @@ class _Counts:
         return answer | {"row_count": self.rows} if request.row_count else answer
 
 
-def _counted(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> _Counts:
+def _count(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> _Counts:
     rows = 0
     nulls = dict.fromkeys(request.null_counts, 0)
     distincts = {name: _DistinctValues(name) for name in request.distinct_counts}

@@ -11,7 +11,7 @@ from dpone_core.connectors._sql.schema_rules import foreign_error
 
 
 @contextmanager
-def translated_errors(message: str, code: str) -> Iterator[None]:
+def translate_errors(message: str, code: str) -> Iterator[None]:
     """OSErrors of the block leave as ConnectorError `code` (or `disk_full`); paths stay in `__cause__`."""
     try:
         yield

@@ -51,10 +51,10 @@ class Address:
             values["Trusted_Connection"] = "yes"
         else:
             values |= {"UID": self.user, "PWD": self.password}
-        return ";".join(f"{name}={braced(value)}" for name, value in values.items())
+        return ";".join(f"{name}={brace(value)}" for name, value in values.items())
 
 
-def braced(value: str) -> str:
+def brace(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 

@@ -58,7 +58,7 @@ def driver_path(environment: Mapping[str, str] = os.environ) -> str:
     return str(found)
 
 
-def unixodbc_missing() -> DriverMissingError:
+def unixodbc_missing_error() -> DriverMissingError:
     install = _INSTALL[family_of(_os_release())]
     return DriverMissingError("the system library unixODBC is not installed", fix=f"install it: {install}")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .driver import unixodbc_missing
+from .driver import unixodbc_missing_error
 
 try:
     import pyodbc
 except ImportError as error:  # the module is there and libodbc is not
     if "libodbc" not in str(error):
         raise
-    raise unixodbc_missing() from error
+    raise unixodbc_missing_error() from error
 
 pyodbc.pooling = False
 

@@ -13,7 +13,7 @@ from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
 
 from .address import Address
-from .driver import driver_path, unixodbc_missing
+from .driver import driver_path, unixodbc_missing_error
 from .odbc import pyodbc
 
 _DATETIMEOFFSET: Final = -155
@@ -48,7 +48,7 @@ class Session:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small query."""
-        with translated(), self._one_at_a_time:
+        with translate_errors(), self._one_at_a_time:
             if self._connection is None:
                 self._connection = connect(self.connection_string)
             cursor = self._connection.cursor()
@@ -67,7 +67,7 @@ class Session:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the driver's hierarchy and OSError
@@ -77,7 +77,7 @@ def translated() -> Iterator[None]:
 def reading_error(error: BaseException) -> DponeError:
     state = sql_state(error)
     if "can't open lib" in str(error).lower():
-        return unixodbc_missing()
+        return unixodbc_missing_error()
     if state == _ABSENT:
         return ConnectorError("a table of the source does not exist", code="source_object_not_found")
     if state is None or state.startswith(_UNREACHABLE):

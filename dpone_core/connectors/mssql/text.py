@@ -9,7 +9,7 @@ _WORD: Final = re.compile(r"[A-Za-z_]+")
 _ENDINGS: Final = {"'": "'", '"': '"', "[": "]"}
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     return "[" + name.replace("]", "]]") + "]"
 
 

@@ -98,7 +98,7 @@ class Session:
         """Names and types of a result that has no rows."""
         with self._cursor() as cursor:
             cursor.execute(sql)
-            found = cursor._result.fields if cursor._result is not None else ()
+            result_fields = cursor._result.fields if cursor._result is not None else ()
             return [
                 (
                     field.name,
@@ -111,7 +111,7 @@ class Session:
                         width_per_character=_BYTES_PER_CHARACTER,
                     ),
                 )
-                for field in found
+                for field in result_fields
             ]
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Session:
 
     @contextmanager
     def _cursor(self) -> Iterator[Cursor]:
-        with translated():
+        with translate_errors():
             if self._connection is None:
                 self._connection = connect(self.address)
                 with self._connection.cursor() as cursor:
@@ -132,7 +132,7 @@ class Session:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the driver's hierarchy, OSError, RuntimeError of a missing package

@@ -30,22 +30,22 @@ class MySqlStatements:
 
     def execute(self, script: StatementScript) -> int:
         """The number of answers: one per statement, a procedure's result sets counted too."""
-        text = _bound(script)
+        text = _bind(script)
         try:
             with closing(connect(self._address, client_flag=CLIENT.MULTI_STATEMENTS, cursor=SSCursor)) as connection:
                 if not script.autocommit:
                     connection.begin()
-                answers = _drained(connection, text)
+                answers = _drain_all(connection, text)
                 _require_same_transaction(connection, autocommit=script.autocommit)
                 if not script.autocommit:
                     connection.commit()
         except Exception as error:
-            raise _refused(error, "MySQL refused a statement of the script") from error
+            raise _refusal(error, "MySQL refused a statement of the script") from error
         return answers
 
     def answer(self, script: StatementScript) -> StatementAnswer:
         """In a read-only transaction; the server takes one statement only."""
-        text = _bound(script)
+        text = _bind(script)
         try:
             with closing(connect(self._address, cursor=SSCursor)) as connection, connection.cursor() as cursor:
                 cursor.execute("SET SESSION TRANSACTION READ ONLY")
@@ -54,16 +54,16 @@ class MySqlStatements:
                 rows = tuple(cursor.fetchmany(2)) if columns else ()
                 _drain(cursor)
         except Exception as error:
-            raise _refused(error, "MySQL refused the statement") from error
+            raise _refusal(error, "MySQL refused the statement") from error
         return StatementAnswer(columns=columns, rows=rows)
 
 
-def _bound(script: StatementScript) -> str:
+def _bind(script: StatementScript) -> str:
     values = iter(bind_tokens(script.sql, script.token_values, lambda _: "").parameters)
     return bind_tokens(script.sql, script.token_values, lambda _: text_literal(next(values))).text
 
 
-def _drained(connection: pymysql.Connection[Any], text: str) -> int:
+def _drain_all(connection: pymysql.Connection[Any], text: str) -> int:
     answers = 1
     with connection.cursor() as cursor:
         cursor.execute(text)
@@ -97,5 +97,5 @@ def _require_same_transaction(connection: pymysql.Connection[Any], *, autocommit
         )
 
 
-def _refused(error: Exception, message: str) -> ETLExecutionError:
+def _refusal(error: Exception, message: str) -> ETLExecutionError:
     return foreign_error(error, message, "statement_failed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     """`name` in backticks; ANSI_QUOTES and NO_BACKSLASH_ESCAPES do not touch it."""
     return "`" + name.replace("`", "``") + "`"
 

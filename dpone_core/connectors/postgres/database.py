@@ -39,7 +39,7 @@ class Database:
         found: psycopg.Connection | None = getattr(self._local, "connection", None)
         if found is None or found.closed or found.info.transaction_status is TransactionStatus.ACTIVE:
             if found is not None:
-                abandoned(found)
+                abandon(found)
             found = self.new_connection()
             self._local.connection = found
             with self._mutex:
@@ -62,9 +62,11 @@ class Database:
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a small query that changes nothing; parameters are $1, $2, ..."""
         text = sql.encode()
-        return self.asked(lambda connection: psycopg.RawCursor(connection).execute(text, parameters or None).fetchall())
+        return self.retry_when_lost(
+            lambda connection: psycopg.RawCursor(connection).execute(text, parameters or None).fetchall()
+        )
 
-    def asked(self, question: Callable[[psycopg.Connection], T]) -> T:
+    def retry_when_lost(self, question: Callable[[psycopg.Connection], T]) -> T:
         """The answer to a question that may be put twice: an idle connection may have been cut meanwhile."""
         connection = self.connection()
         try:
@@ -123,7 +125,7 @@ class Database:
             raise self.error(error, message, code) from error
 
     @staticmethod
-    def within(cursor: psycopg.RawCursor[Row]) -> Callable[[str, Sequence[object]], list[Row]]:
+    def ask_in(cursor: psycopg.RawCursor[Row]) -> Callable[[str, Sequence[object]], list[Row]]:
         """Asks inside the transaction of `cursor`; a statement that answers no rows answers ()."""
 
         def ask(sql: str, parameters: Sequence[object]) -> list[Row]:
@@ -138,7 +140,7 @@ class Database:
     def close(self) -> None:
         with self._mutex:
             for connection in self._opened:
-                abandoned(connection)
+                abandon(connection)
             self._opened.clear()
 
 
@@ -147,7 +149,7 @@ def shared_snapshot(exported: str) -> str:
     return f"SET TRANSACTION SNAPSHOT {literal_ansi(exported)}"
 
 
-def abandoned(connection: psycopg.Connection) -> None:
+def abandon(connection: psycopg.Connection) -> None:
     """Ends a connection; a statement that a signal took us away from is cancelled on the server."""
     if connection.info.transaction_status is TransactionStatus.ACTIVE:
         with suppress(psycopg.Error):
@@ -163,4 +165,4 @@ def _roll_back(connection: psycopg.Connection) -> None:
             return
     except psycopg.Error:
         pass
-    abandoned(connection)
+    abandon(connection)

@@ -68,7 +68,7 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
     if is_lost(error):
         return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):
-        return login_refused(unreachable)
+        return login_refusal(unreachable)
     for prefix, reason, fix in _REASONS:
         if state.startswith(prefix):
             return ConnectorError(f"{message}: {reason}", code=code, fix=fix)
@@ -86,10 +86,10 @@ def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
             )
         message = "the PostgreSQL server does not answer at the connection's address"
         return foreign_error(error, message, unreachable, kind=ConnectionLostError)
-    return login_refused(unreachable)
+    return login_refusal(unreachable)
 
 
-def login_refused(unreachable: str) -> ConnectionLostError:
+def login_refusal(unreachable: str) -> ConnectionLostError:
     return ConnectionLostError(
         "the PostgreSQL server answers and refuses the login",
         code=unreachable,

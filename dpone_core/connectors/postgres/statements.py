@@ -13,8 +13,8 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import BoundSql, SqlText, bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
-from .catalog import described_statement
-from .database import Database, abandoned
+from .catalog import describe_statement
+from .database import Database, abandon
 from .script import split_statements
 
 _FAILED: Final = "statement_failed"
@@ -30,7 +30,7 @@ class PostgresStatements:
 
     def execute(self, script: StatementScript) -> int:
         statements = split_statements(script.sql.text)
-        with self._connected() as connection:
+        with self._connect() as connection:
             try:
                 self._run(connection, script, statements)
             except psycopg.Error as error:
@@ -39,23 +39,23 @@ class PostgresStatements:
 
     def answer(self, script: StatementScript) -> StatementAnswer:
         """In a transaction that may not write."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             try:
                 connection.execute("BEGIN READ ONLY")
-                bound = _bound(script, script.sql.text)
-                columns = described_statement(connection, bound.text).nfields
-                rows = _first_rows(_streamed(psycopg.RawCursor(connection), bound))
+                bound = _bind(script, script.sql.text)
+                columns = describe_statement(connection, bound.text).nfields
+                rows = _first_rows(_stream_rows(psycopg.RawCursor(connection), bound))
                 return StatementAnswer(columns=columns, rows=tuple(rows))
             except psycopg.Error as error:
                 raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection]:
+    def _connect(self) -> Iterator[psycopg.Connection]:
         connection = self._database.new_connection()
         try:
             yield connection
         finally:
-            abandoned(connection)
+            abandon(connection)
 
     @staticmethod
     def _run(connection: psycopg.Connection, script: StatementScript, statements: tuple[str, ...]) -> None:
@@ -65,7 +65,7 @@ class PostgresStatements:
             cursor.execute(b"BEGIN")
             cursor.execute(_MARK)
         for statement in statements:
-            for _ in _streamed(cursor, _bound(script, statement)):
+            for _ in _stream_rows(cursor, _bind(script, statement)):
                 pass
         unchanged = connection.info.transaction_status is TransactionStatus.IDLE
         if not script.autocommit:
@@ -81,11 +81,11 @@ class PostgresStatements:
             cursor.execute(b"COMMIT")
 
 
-def _bound(script: StatementScript, statement: str) -> BoundSql:
+def _bind(script: StatementScript, statement: str) -> BoundSql:
     return bind_tokens(SqlText(text=statement), script.token_values, lambda ordinal: f"${ordinal + 1}")
 
 
-def _streamed(cursor: psycopg.RawCursor[Any], bound: BoundSql) -> Iterator[tuple[Any, ...]]:
+def _stream_rows(cursor: psycopg.RawCursor[Any], bound: BoundSql) -> Iterator[tuple[Any, ...]]:
     """Rows one by one as the server sends them, to the end; a statement without rows yields none."""
     try:
         yield from cursor.stream(bound.text.encode(), bound.parameters or None)

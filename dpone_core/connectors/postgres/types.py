@@ -23,7 +23,7 @@ _AFTER_LAST: Final = "294247-01-01 00:00:00"
 """The wall clocks and instants both PostgreSQL and 64 bits of microseconds since 1970 hold."""
 
 
-def described_type(name: str, *, typtype: str, category: str, typmod: int, native: str) -> ColumnType:
+def catalog_type(name: str, *, typtype: str, category: str, typmod: int, native: str) -> ColumnType:
     """`name` is pg_type.typname of the base type (domains resolved), `typmod` its modifier (-1 = none)."""
     if name == "numeric":
         return _decimal(typmod, native)
@@ -56,16 +56,16 @@ def reading_expression(column: Column, quoted: str) -> str:
         case ColumnKind.DECIMAL | ColumnKind.UINT64:
             return f"{quoted}::text"
         case ColumnKind.DATE:
-            return _guarded(quoted, f"isfinite({quoted})", "date")
+            return _guard(quoted, f"isfinite({quoted})", "date")
         case ColumnKind.TIME:
-            return _guarded(quoted, f"{quoted} < '24:00'", "time")
+            return _guard(quoted, f"{quoted} < '24:00'", "time")
         case ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
             name = "timestamp" if column.type.kind is ColumnKind.TIMESTAMP else "timestamptz"
-            return _guarded(quoted, _in_range(quoted), name)
+            return _guard(quoted, _range_condition(quoted), name)
         case ColumnKind.INT64 if column.type.native == "oid":
             return f"{quoted}::int8"
         case ColumnKind.STRING:
-            return comparable(column, quoted)
+            return comparison_expression(column, quoted)
         case _:
             return quoted
 
@@ -80,12 +80,12 @@ def misfit_condition(column: Column, quoted: str) -> str | None:
         case ColumnKind.TIME:
             return f"{quoted} = '24:00'"
         case ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
-            return f"NOT ({_in_range(quoted)})"
+            return f"NOT ({_range_condition(quoted)})"
         case _:
             return None
 
 
-def comparable(column: Column, quoted: str) -> str:
+def comparison_expression(column: Column, quoted: str) -> str:
     """What is counted as distinct: the text that is read, where PostgreSQL would call different texts equal."""
     if column.type.kind is not ColumnKind.STRING or is_plain_text(column):
         return quoted
@@ -100,7 +100,7 @@ def is_scaled(column: Column) -> bool:
     return column.type.kind is ColumnKind.DECIMAL and (column.type.precision or 0) <= MAX_SCALED_PRECISION
 
 
-def decoded(column: Column, values: pa.Array) -> pa.Array:
+def decode(column: Column, values: pa.Array) -> pa.Array:
     """Scaled integers as the decimals they are. Raises ValueError when one has more digits than the type."""
     if not is_scaled(column):
         return values
@@ -115,10 +115,10 @@ def decoded(column: Column, values: pa.Array) -> pa.Array:
     )
 
 
-def _guarded(quoted: str, condition: str, type_name: str) -> str:
+def _guard(quoted: str, condition: str, type_name: str) -> str:
     """No date or time type takes a text that ends in words, so any other value than NULL stops the query."""
     return f"CASE WHEN {condition} THEN {quoted} ELSE ({quoted}::text || ' has no exact form')::{type_name} END"
 
 
-def _in_range(quoted: str) -> str:
+def _range_condition(quoted: str) -> str:
     return f"{quoted} >= '{_FIRST}' AND {quoted} < '{_AFTER_LAST}'"

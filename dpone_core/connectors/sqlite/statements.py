@@ -26,7 +26,7 @@ class SqliteStatements:
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_script(bound.text)
         try:
-            connection = _interruptible(self._uri)
+            connection = _connect_interruptible(self._uri)
             try:
                 self._run(connection, statements, values, autocommit=script.autocommit)
             finally:
@@ -40,7 +40,7 @@ class SqliteStatements:
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f":dpone_p{ordinal}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         try:
-            connection = _interruptible(self._uri)
+            connection = _connect_interruptible(self._uri)
             try:
                 connection.execute("PRAGMA query_only = ON")
                 cursor = connection.execute(bound.text, values)
@@ -74,14 +74,14 @@ class SqliteStatements:
             connection.execute("COMMIT")
 
 
-def _interruptible(uri: str) -> sqlite3.Connection:
+def _connect_interruptible(uri: str) -> sqlite3.Connection:
     """A statement stops soon after a signal: Python looks at signals whenever the engine calls back."""
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-    connection.set_progress_handler(_go_on, _STEPS_BETWEEN_CALLS)
+    connection.set_progress_handler(_continue, _STEPS_BETWEEN_CALLS)
     return connection
 
 
-def _go_on() -> int:
+def _continue() -> int:
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpone_core.connectors._arrow.cast import StrictCast, same_kind_only
+from dpone_core.connectors._arrow.cast import StrictCast, refuse_kind_change
 from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.connectors.clickhouse.types import RANGES
 from dpone_core.errors import ConnectorError
@@ -18,7 +18,7 @@ class StoredCast:
     """Payload batches -> batches of `stored` (the table's own columns of the payload's names, in payload order)."""
 
     def __init__(self, payload: TableSchema, stored: TableSchema) -> None:
-        same_kind_only(payload, stored)
+        refuse_kind_change(payload, stored)
         self._cast = StrictCast(stored, code=_REFUSED)
         self._ranges = [
             (index, column, *(pa.scalar(bound, type=arrow_type(column.type)) for bound in RANGES[column.type.native]))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import uuid4
 
-from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -39,12 +39,12 @@ class ServerMutex:
         self._wait_seconds = wait_seconds
 
     @contextmanager
-    def held(self, schema: str, subject: str) -> Iterator[None]:
+    def enter(self, schema: str, subject: str) -> Iterator[None]:
         """Enters the section of `subject`. Raises ConnectorError `control_table_busy` when the wait is over."""
         prefix = f"__dpone__mutex_{hashlib.sha256(subject.encode()).hexdigest()[:32]}_"
         claim = TableName(schema=schema, name=prefix + uuid4().hex[:16])
         deadline = time.monotonic() + self._wait_seconds
-        while not self._entered(claim, prefix):
+        while not self._try_enter(claim, prefix):
             if time.monotonic() >= deadline:
                 raise ConnectorError(
                     f"another process has been changing a control row for {self._wait_seconds:g} s",
@@ -57,13 +57,13 @@ class ServerMutex:
         finally:
             self._drop(claim)
 
-    def _entered(self, claim: TableName, prefix: str) -> bool:
+    def _try_enter(self, claim: TableName, prefix: str) -> bool:
         if any(age < self._expiry_seconds for age in self._claims(claim, prefix).values()):
             return False
         entered = False
         try:
             self._session.command(
-                f"CREATE TABLE {qualified(claim)} (taken UInt8) ENGINE = Null",
+                f"CREATE TABLE {qualify(claim)} (taken UInt8) ENGINE = Null",
                 code="control_table_refused",
                 message="ClickHouse refused to create a table of the control schema",
             )

@@ -22,7 +22,7 @@ from dpone_core.connectors.clickhouse.catalog import (
     facts_of,
     partitions_of,
 )
-from dpone_core.connectors.clickhouse.ddl import WINDOW_SETTING, Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import WINDOW_SETTING, Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session, answer_is_lost
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SCRATCH, comment_with_marker, load_marker
@@ -53,7 +53,7 @@ class _Publication:
     def run(self) -> FinalizeResult:
         facts = facts_of(self._session, self._target)
         if facts is not None and self._marker in facts.comment:
-            return self._published_before()
+            return self._result_of_earlier_call()
         staged = facts_of(self._session, self._staged)
         self._was_prepared = staged is not None and self._marker in staged.comment
         self._prepare(facts)
@@ -76,7 +76,7 @@ class _Publication:
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
             if self._handle.staged_rows > 0 and self._was_prepared and self._staging_is_empty():
-                return self._published_before()
+                return self._result_of_earlier_call()
             self._refuse_unseen_rows()
             return self._result("nothing_to_append")
         if len(partitions) == 1:
@@ -145,7 +145,7 @@ class _Publication:
         if not answer_is_lost(error):
             raise foreign_error(error, UNTOUCHED, "finaliser_refused") from error
         try:
-            published = is_published() or self._published_behind_fence(published_from, is_published)
+            published = is_published() or self._check_behind_fence(published_from, is_published)
         except ConnectorError:
             raise CommitOutcomeUnknownError(
                 "the answer to the publishing statement is lost and the target cannot be asked"
@@ -165,7 +165,7 @@ class _Publication:
                 fix="run again; let no other process write into the staging of this load",
             )
 
-    def _published_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
+    def _check_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
         """Renames the source of the statement away, so that it cannot succeed any more, and looks again."""
         if facts_of(self._session, published_from) is not None:
             aside = artifact_of(self._session, self._handle.ref, SCRATCH)
@@ -185,21 +185,21 @@ class _Publication:
         """Whether target and staging have equal rows in this partition."""
         found = [
             self._session.rows(
-                f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualified(table)}"
+                f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualify(table)}"
                 f" WHERE _partition_id = {literal_backslash(partition)}"
             )
             for table in (self._target, self._staged)
         ]
         return found[0] == found[1]
 
-    def _published_before(self) -> FinalizeResult:
+    def _result_of_earlier_call(self) -> FinalizeResult:
         """By an earlier call: a failure of this one says nothing against it."""
         try:
-            return self._result("already_published", updated=self._updated_before())
+            return self._result("already_published", updated=self._updates_of_earlier_call())
         except ConnectorError as error:
             raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
-    def _updated_before(self) -> int:
+    def _updates_of_earlier_call(self) -> int:
         """After a merge the shadow holds the target as it was, until cleanup; without a shadow there was no target."""
         merged = self._handle.request.strategy is StrategyMode.INCREMENTAL_MERGE
         if not merged or facts_of(self._session, self._shadow.table) is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dpone_core.connectors._sql.keys import refuse_ambiguous_target
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.connectors.clickhouse.catalog import count_of, partitions_of, schema_of
-from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -64,7 +64,7 @@ class Shadow:
         for partition in touched:
             self._run(self._ddl.drop_partition(self.table, partition), self._rest_of(partition))
         if updated and self._request.target_only:
-            self._run(*map(self._completed, partitions_of(self._session, self._staged)))
+            self._run(*map(self._completion_query, partitions_of(self._session, self._staged)))
         else:
             self._attach_staged()
         return Content(before=before, rows=before - replaced + self._staged_rows, updated=updated)
@@ -86,7 +86,7 @@ class Shadow:
     def matches(self, table: TableName) -> tuple[int, dict[str, int]]:
         """Staged keys that `table` has, and how many of its rows have them, by partition id."""
         keys = self._keys()
-        where = f"FROM {qualified(table)} WHERE {self._is_staged()}"
+        where = f"FROM {qualify(table)} WHERE {self._staged_condition()}"
         distinct = int(self._session.rows(f"SELECT uniqExact({keys}) {where}")[0][0])
         if not distinct:
             return 0, {}
@@ -96,9 +96,7 @@ class Shadow:
     def rows_outside(self, partitions: tuple[str, ...]) -> int:
         """Rows of the target that a replacement of these partitions leaves alone."""
         listed = ", ".join(map(literal_backslash, partitions))
-        rows = self._session.rows(
-            f"SELECT count() FROM {qualified(self._target)} WHERE _partition_id NOT IN ({listed})"
-        )
+        rows = self._session.rows(f"SELECT count() FROM {qualify(self._target)} WHERE _partition_id NOT IN ({listed})")
         return int(rows[0][0])
 
     def _clone(self) -> None:
@@ -111,12 +109,12 @@ class Shadow:
     def _rest_of(self, partition: str) -> str:
         names = ", ".join(map(quote_backtick, self._columns()))
         return (
-            f"INSERT INTO {qualified(self.table)} ({names}) SELECT {names} FROM {qualified(self._target)}"
-            f" WHERE _partition_id = {literal_backslash(partition)} AND NOT {self._is_staged()}"
+            f"INSERT INTO {qualify(self.table)} ({names}) SELECT {names} FROM {qualify(self._target)}"
+            f" WHERE _partition_id = {literal_backslash(partition)} AND NOT {self._staged_condition()}"
             " SETTINGS insert_deduplicate = 0"
         )
 
-    def _completed(self, partition: str) -> str:
+    def _completion_query(self, partition: str) -> str:
         """Staged rows of one partition, with what only the target knows of the rows they update."""
         kept = self._request.target_only
         columns = self._columns()
@@ -125,9 +123,9 @@ class Shadow:
         known = ", ".join(map(quote_backtick, (*self._request.unique_key, *kept)))
         same = " AND ".join(f"staged.{key} = kept.{key}" for key in map(quote_backtick, self._request.unique_key))
         return (
-            f"INSERT INTO {qualified(self.table)} ({names}) SELECT {values}"
-            f" FROM (SELECT * FROM {qualified(self._staged)} WHERE _partition_id = {literal_backslash(partition)})"
-            f" AS staged LEFT ANY JOIN (SELECT {known} FROM {qualified(self._target)} WHERE {self._is_staged()})"
+            f"INSERT INTO {qualify(self.table)} ({names}) SELECT {values}"
+            f" FROM (SELECT * FROM {qualify(self._staged)} WHERE _partition_id = {literal_backslash(partition)})"
+            f" AS staged LEFT ANY JOIN (SELECT {known} FROM {qualify(self._target)} WHERE {self._staged_condition()})"
             f" AS kept ON {same} SETTINGS insert_deduplicate = 0, join_use_nulls = 1"
         )
 
@@ -139,10 +137,10 @@ class Shadow:
         listed = ", ".join(map(quote_backtick, self._request.unique_key))
         return f"({listed})" if len(self._request.unique_key) > 1 else listed
 
-    def _is_staged(self) -> str:
+    def _staged_condition(self) -> str:
         """0 for a NULL key, which IN would answer with NULL and NOT would then lose."""
         listed = ", ".join(map(quote_backtick, self._request.unique_key))
-        return f"ifNull({self._keys()} IN (SELECT {listed} FROM {qualified(self._staged)}), 0)"
+        return f"ifNull({self._keys()} IN (SELECT {listed} FROM {qualify(self._staged)}), 0)"
 
     def _run(self, *statements: str) -> None:
         for statement in statements:

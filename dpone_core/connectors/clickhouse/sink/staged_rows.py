@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.connectors.clickhouse.catalog import schema_of
-from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -36,10 +36,10 @@ class ClickHouseStagedRows:
         return arrow_schema(payload)
 
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
-        schema, table = handle.payload_schema, qualified(handle.table)
+        schema, table = handle.payload_schema, qualify(handle.table)
         cast = StrictCast(schema, code=_UNREADABLE)
         stored = schema_of(self._session, handle.table) or TableSchema(columns=())
-        selected = ", ".join(_selected(column, stored) for column in schema.columns)
+        selected = ", ".join(_select_expression(column, stored) for column in schema.columns)
         rows = 0
         stopped = self._session.attempt(f"SYSTEM STOP MERGES {table}") is None
         try:
@@ -52,8 +52,8 @@ class ClickHouseStagedRows:
                         message="ClickHouse did not give staged rows back",
                     )
                     rows += page.num_rows
-                    for batch in bounded(page.to_batches()):
-                        yield cast(_plain(batch, schema))
+                    for batch in limit_batch_rows(page.to_batches()):
+                        yield cast(_decode_batch(batch, schema))
         finally:
             if stopped:
                 self._start_merges(table)
@@ -75,7 +75,7 @@ class ClickHouseStagedRows:
         return [(str(name), int(count)) for name, count in rows]
 
 
-def _selected(column: Column, stored: TableSchema) -> str:
+def _select_expression(column: Column, stored: TableSchema) -> str:
     """Arrow output writes DateTime as a bare integer."""
     quoted = quote_backtick(column.name)
     held = stored.find(column.name)
@@ -84,7 +84,7 @@ def _selected(column: Column, stored: TableSchema) -> str:
     return quoted
 
 
-def _plain(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+def _decode_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """Text leaves ClickHouse as bytes and wall clocks as instants in UTC, under which they are stored."""
     columns = []
     for column, values in zip(schema.columns, batch.columns, strict=True):

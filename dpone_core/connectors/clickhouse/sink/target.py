@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
 from dpone_core.connectors.clickhouse.catalog import artifact_of, schema_of, table_names
 from dpone_core.connectors.clickhouse.ddl import Ddl
@@ -70,7 +70,7 @@ class ClickHouseTarget:
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = self._session.resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._session, schema))
+        return find_artifacts(target, schema, table_names(self._session, schema))
 
     def _refuse_long_name(self, target: TableName) -> None:
         """Staging has a short name, so the engine would say no only when all rows are staged (CH-25)."""

@@ -47,7 +47,7 @@ def embedded_blocks(path: str) -> OpenBlocks:
 
         statement = f"{sql}\nSETTINGS {_clause({'output_format_arrow_compression_method': 'none'})}"
         with closing(chdb.connect(path)) as connection:
-            bound = {name: _escaped(value) for name, value in parameters.items()}
+            bound = {name: _escape(value) for name, value in parameters.items()}
             with closing(connection.send_query(statement, "ArrowStream", params=bound)) as result:
                 for block in result:
                     content = block.bytes()
@@ -73,7 +73,7 @@ def served_blocks(session: Session) -> OpenBlocks:
 
 def whole_stream(body: io.IOBase) -> Iterator[pa.RecordBatch]:
     """Batches of one Arrow stream; ClickHouseStreamCut unless its end mark and nothing more arrived."""
-    watched = _Watched(body)
+    watched = _WatchedBody(body)
     with _arrow_reader(watched) as reader:
         yield from reader
     if watched.ended or watched.read(1):
@@ -81,7 +81,7 @@ def whole_stream(body: io.IOBase) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _arrow_reader(watched: _Watched) -> Iterator[pa.RecordBatchReader]:
+def _arrow_reader(watched: _WatchedBody) -> Iterator[pa.RecordBatchReader]:
     try:
         reader = pa.ipc.open_stream(pa.PythonFile(watched, "r"))
     except pa.ArrowInvalid as error:
@@ -90,7 +90,7 @@ def _arrow_reader(watched: _Watched) -> Iterator[pa.RecordBatchReader]:
         yield reader
 
 
-class _Watched:
+class _WatchedBody:
     """Remembers that the end of the body was met: a reader that sees the end mark stops before it."""
 
     closed = False
@@ -122,6 +122,6 @@ def _clause(more: Mapping[str, str | int]) -> str:
     )
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """Parameters are read as tab-separated fields."""
     return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")

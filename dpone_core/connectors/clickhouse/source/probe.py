@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.probe import CountDialect, measured
+from dpone_core.connectors._sql.probe import CountDialect, measure
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
@@ -30,7 +30,7 @@ class ClickHouseSourceProbe:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
         chosen = self._source.selection(request.extract, schema)
-        return measured(
+        return measure(
             request,
             schema,
             COUNTS,

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded
-from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, only_statement, windowed
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
+from dpone_core.connectors._sql.extract import NamedSelection, apply_window, cursor_column, only_statement
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_backtick
-from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session, engine_code
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
@@ -61,7 +61,7 @@ class ClickHouseSource:
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> ClickHouseStream:
         check_columns(schema)
         if request.table is not None:
-            self._tell_of_versions(self._session.resolve(request.table))
+            self._warn_of_row_versions(self._session.resolve(request.table))
         table = None if request.window is not None or request.table is None else self._session.resolve(request.table)
         return ClickHouseStream(self, self.selection(request, schema), schema, whole_table=table)
 
@@ -77,9 +77,9 @@ class ClickHouseSource:
         try:
             return self._session.rows(sql, parameters)
         except ConnectorError as error:
-            raise _translated(error.__cause__ or error) from error.__cause__
+            raise _translate_error(error.__cause__ or error) from error.__cause__
 
-    def _tell_of_versions(self, table: TableName) -> None:
+    def _warn_of_row_versions(self, table: TableName) -> None:
         """Such a table holds several rows of a key until it merges them; all are read and counted as stored (CH-27)."""
         rows = self.rows(_MERGING_ENGINE, {"database": table.schema or "", "name": table.name})
         if rows:
@@ -91,7 +91,7 @@ class ClickHouseSource:
     def relation(self, request: ExtractRequest) -> NamedSelection:
         """What stands after FROM: the table, or the query as a subquery with bound tokens."""
         if request.table is not None:
-            return NamedSelection(text=qualified(self._session.resolve(request.table)))
+            return NamedSelection(text=qualify(self._session.resolve(request.table)))
         if request.query is None:
             raise ConnectorError("ClickHouse reads a table or a query", code="source_request_invalid")
         bound = bind_tokens(request.query, request.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
@@ -103,7 +103,7 @@ class ClickHouseSource:
         if request.window is None:
             return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
         column = _cursor_column(schema, request.window.column)
-        return windowed(
+        return apply_window(
             base, request.window, column, quoted=quote_backtick(column.name), bound=partial(bound_expression, column)
         )
 
@@ -129,10 +129,10 @@ class ClickHouseStream:
         )
         sql = f"SELECT {values} {self._chosen.text}"
         with closing(self._read(sql)) as read:
-            for batch in bounded(read):
+            for batch in limit_batch_rows(read):
                 if self._closed:
                     return
-                columns = [_plain(c, v) for c, v in zip(self.schema.columns, batch.columns, strict=True)]
+                columns = [_as_instants(c, v) for c, v in zip(self.schema.columns, batch.columns, strict=True)]
                 yield self._cast(pa.RecordBatch.from_arrays(columns, names=names))
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class ClickHouseStream:
         except GeneratorExit:
             raise
         except Exception as error:  # the drivers raise their own hierarchies, Arrow's, urllib3's and IndexError
-            raise self._misfit_error() or _translated(error) from error
+            raise self._misfit_error() or _translate_error(error) from error
 
     def _misfit_error(self) -> ConnectorError | None:
         checked = [(column, condition) for column in self.schema.columns if (condition := misfit_condition(column))]
@@ -178,14 +178,14 @@ def _cursor_column(schema: TableSchema, name: str) -> Column:
     return column
 
 
-def _plain(column: Column, values: pa.Array) -> pa.Array:
+def _as_instants(column: Column, values: pa.Array) -> pa.Array:
     """Wall clocks leave as instants in UTC, under which they are stored."""
     if column.type.kind is ColumnKind.TIMESTAMP:
         return values.cast(pa.timestamp(values.type.unit))
     return values
 
 
-def _translated(error: BaseException) -> ETLExecutionError:
+def _translate_error(error: BaseException) -> ETLExecutionError:
     if engine_code(error) is None:
         return foreign_error(error, "the source stopped before its answer was whole", "source_unreachable")
     return foreign_error(error, "ClickHouse refused the query of the source", "source_query_refused")

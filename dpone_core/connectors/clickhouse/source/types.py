@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from dpone_core.connectors._sql.text import quote_backtick
-from dpone_core.connectors.clickhouse.types import COMMENTS, column_of, held
+from dpone_core.connectors.clickhouse.types import COMMENTS, column_of, unit_digits
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
 _WRAPPED: Final = re.compile(r"(Nullable|LowCardinality)\((.*)\)", re.DOTALL)
@@ -55,13 +55,13 @@ def _type_of(name: str, text: str, comment: str) -> ColumnType:
     if text == "BFloat16":
         return ColumnType(kind=ColumnKind.FLOAT32, native=text)
     if (moment := _DATETIME64.fullmatch(text)) is not None:
-        return ColumnType(kind=instant, fraction=held(int(moment.group(1))), native=text)
+        return ColumnType(kind=instant, fraction=unit_digits(int(moment.group(1))), native=text)
     if _DATETIME.fullmatch(text) is not None:
         return ColumnType(kind=instant, fraction=0, native=text)
     if text == "Time":
         return ColumnType(kind=ColumnKind.TIME, fraction=0, native=text)
     if (clock := _TIME64.fullmatch(text)) is not None:
-        return ColumnType(kind=ColumnKind.TIME, fraction=held(int(clock.group(1))), native=text)
+        return ColumnType(kind=ColumnKind.TIME, fraction=unit_digits(int(clock.group(1))), native=text)
     return column_of(name, text, comment).type
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from dpone_core.connectors._sql.probe import SinkProbeDialect, SqlSinkProbe
 from dpone_core.connectors.duckdb.catalog import schema_of
-from dpone_core.connectors.duckdb.database import Database, qualified, resolve
+from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
@@ -17,7 +17,7 @@ def sink_probe(database: Database) -> SqlSinkProbe:
         SinkProbeDialect(
             resolve=resolve,
             schema_of=partial(schema_of, database.rows),
-            qualified=qualified,
+            qualify=qualify,
             rows=database.rows,
             counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
-from dpone_core.connectors.duckdb.catalog import attached, is_view, schema_of, table_names, target_table
-from dpone_core.connectors.duckdb.database import Database, qualified, resolve
+from dpone_core.connectors.duckdb.catalog import attachments_of, is_view, schema_of, table_names, target_table
+from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.types import LAYOUT, column_definition, stored_schema
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -35,7 +35,7 @@ class DuckDbTarget:
             raise ConnectorError("the target is a view", code="physical_design_mismatch")
         found = target_table(self._database.rows, target)
         if found is not None:
-            stored_columns(LAYOUT, request, found, attached(self._database.rows, found))
+            stored_columns(LAYOUT, request, found, attachments_of(self._database.rows, found))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)
@@ -44,10 +44,10 @@ class DuckDbTarget:
         ) as cursor:
             for column in schema.columns:
                 cursor.execute(
-                    f"ALTER TABLE {qualified(resolve(table))} ADD COLUMN IF NOT EXISTS {column_definition(column)}"
+                    f"ALTER TABLE {qualify(resolve(table))} ADD COLUMN IF NOT EXISTS {column_definition(column)}"
                 )
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._database.rows, schema))
+        return find_artifacts(target, schema, table_names(self._database.rows, schema))

@@ -27,15 +27,15 @@ class SourceFile:
         self._reading: Database | None = None
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
-        return self.reading().new_cursor()
+        return self.open_for_reading().new_cursor()
 
-    def reading(self) -> Database:
+    def open_for_reading(self) -> Database:
         if self._reading is None:
             self._reading = Database(self._path, read_only=True)
         return self._reading
 
     @contextmanager
-    def writing(self) -> Iterator[Database]:
+    def open_for_writing(self) -> Iterator[Database]:
         """Ends every reading cursor of this process first."""
         self.close()
         with exclusive_lock(self._path, timeout_seconds=self._lock_timeout_seconds, holder=self._holder):
@@ -58,8 +58,8 @@ class DuckDbSourceStatements:
         self._file = file
 
     def execute(self, script: StatementScript) -> int:
-        with self._file.writing() as database:
+        with self._file.open_for_writing() as database:
             return DuckDbStatements(database).execute(script)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        return DuckDbStatements(self._file.reading()).answer(script)
+        return DuckDbStatements(self._file.open_for_reading()).answer(script)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.probe import CountDialect, measured
+from dpone_core.connectors._sql.probe import CountDialect, measure
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
@@ -29,7 +29,7 @@ class DuckDbSourceProbe:
             raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema)
-        return measured(
+        return measure(
             request,
             schema,
             COUNTS,

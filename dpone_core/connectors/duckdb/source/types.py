@@ -58,7 +58,7 @@ def misfit_condition(column: Column) -> str | None:
     return f"TRY_CAST({quoted} AS DECIMAL(38,0)) IS NULL AND {quoted} IS NOT NULL"
 
 
-def refuse_endless(column: Column, values: pa.Array) -> None:
+def refuse_infinite(column: Column, values: pa.Array) -> None:
     """ConnectorError `source_value_out_of_range` for an infinite date or time, or a time at the end of its day."""
     if column.type.kind not in _TEMPORAL:
         return

@@ -13,11 +13,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows, refuse_kind_change
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.files.part_files import open_part, read_part, rows_of
-from dpone_core.connectors.files.storage import create_directory, sync_directory, sync_file, translated_errors
+from dpone_core.connectors.files.storage import create_directory, sync_directory, sync_file, translate_errors
 from dpone_core.connectors.files.text_values import VALUE_REFUSED
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import LoadRef
@@ -57,10 +57,10 @@ class FilesLoad:
             self._publish(request, target, schema)
         except Exception as error:
             raise CommitOutcomeUnknownError("some files of this load are visible and publishing them failed") from error
-        return self._counted(request, target)
+        return self._count_rows(request, target)
 
     def has_rows(self, ref: LoadRef) -> bool:
-        with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+        with translate_errors("the target directory cannot be listed", "sink_unreachable"):
             return bool(self._target(ref.target).parts(ref.identity))
 
     def discard(self, ref: LoadRef) -> None:
@@ -79,16 +79,16 @@ class FilesLoad:
 
     def _write(self, request: StageRequest, target: TargetDirectory, batches: Iterable[pa.RecordBatch]) -> TableSchema:
         """Writes and syncs every file of the load where no reader looks; returns the columns they have."""
-        stored = _stored(request, target)
-        same_kind_only(request.schema, stored)
+        stored = _stored_schema(request, target)
+        refuse_kind_change(request.schema, stored)
         rows = _LineagedRows(request, stored)
         _refuse_undescribed(rows.schema, request, target)
-        hidden = target.unpublished(request.identity)
+        hidden = target.unpublished_directory(request.identity)
         target.discard_unpublished(request.identity)
         create_directory(hidden)
         file_format = request.physical_design.file_format or ""
         number = 0
-        for number, chunk in enumerate(_chunks(map(rows, bounded(batches)), self._max_file_rows)):
+        for number, chunk in enumerate(_chunks(map(rows, limit_batch_rows(batches)), self._max_file_rows)):
             self._write_part(hidden / target.part_name(request.identity, number, file_format), chunk, rows.schema)
         sync_directory(hidden)
         return rows.schema
@@ -103,7 +103,7 @@ class FilesLoad:
         """Description first, so that no visible row is ever without one; old files go last."""
         refreshes = request.strategy is StrategyMode.FULL_REFRESH
         known = target.describe()
-        hidden = target.unpublished(request.identity)
+        hidden = target.unpublished_directory(request.identity)
         written = TargetDescription(
             format=request.physical_design.file_format or "",
             schema=schema if known is None or refreshes else known.schema,
@@ -125,7 +125,7 @@ class FilesLoad:
             target.write_description(replace(written, refreshing=None))
         target.discard_unpublished(request.identity)
 
-    def _counted(self, request: StageRequest, target: TargetDirectory) -> LegacyLoadResult:
+    def _count_rows(self, request: StageRequest, target: TargetDirectory) -> LegacyLoadResult:
         """Rows by reading them again: every value of this load has been decoded once before it is reported."""
         written = sum(batch.num_rows for batch in self.read_back(request))
         if request.strategy is StrategyMode.FULL_REFRESH:
@@ -163,7 +163,7 @@ class _LineagedRows:
         return pa.repeat(value, rows)
 
 
-def _stored(request: StageRequest, target: TargetDirectory) -> TableSchema:
+def _stored_schema(request: StageRequest, target: TargetDirectory) -> TableSchema:
     """The payload's columns as files hold them: the target's own types when files are added to it."""
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
-from dpone_core.connectors.files.storage import translated_errors
+from dpone_core.connectors.files.storage import translate_errors
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -35,7 +35,7 @@ class FilesTarget:
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         """Hidden directories of loads that neither published nor discarded what they wrote."""
-        with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+        with translate_errors("the target directory cannot be listed", "sink_unreachable"):
             names = self._directory(table).unpublished_names()
         return tuple(Leftover(table=TableName(schema=table.schema, name=name), role="stg") for name in names)
 
@@ -51,7 +51,7 @@ def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
         raise ConnectorError("the files sink writes parquet, csv or ndjson", code="physical_design_mismatch")
     if design.order_by or design.partition_by is not None or design.cluster is not None:
         raise ConnectorError("files have neither keys nor partitions nor a cluster", code="physical_design_mismatch")
-    with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+    with translate_errors("the target directory cannot be listed", "sink_unreachable"):
         foreign, parts, known = target.has_foreign_files(), target.parts(), target.describe()
         nearest = next(path for path in (target.path, *target.path.parents) if path.exists())
         writable = nearest.is_dir() and os.access(nearest, os.W_OK)

@@ -46,7 +46,7 @@ def cursor_text(value: pa.Scalar) -> str:
     return str(value.as_py())
 
 
-def within(batch: pa.RecordBatch, schema: TableSchema, window: CursorWindow) -> pa.RecordBatch:
+def rows_in_window(batch: pa.RecordBatch, schema: TableSchema, window: CursorWindow) -> pa.RecordBatch:
     column = file_cursor(schema, window.column)
     values = batch.column(window.column)
     keep: pa.Array | None = None

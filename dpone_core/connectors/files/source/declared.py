@@ -8,7 +8,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 
 
-def declared_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
+def apply_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
     """The named columns as not nullable, which every reader enforces; ConnectorError for a name that is not there."""
     for name in names:
         if schema.find(name) is None:

@@ -20,8 +20,8 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
-from .cursor import file_cursor, greatest_of, within
-from .declared import declared_not_null
+from .cursor import file_cursor, greatest_of, rows_in_window
+from .declared import apply_not_null
 from .key_filter import KeyFilter
 from .listing import matching_files
 
@@ -40,7 +40,7 @@ class ParquetSource:
         first = _schema_of(files[0], 0)
         for index, path in enumerate(files[1:], start=1):
             _refuse_difference(first, _schema_of(path, index), index)
-        return declared_not_null(table_schema(first), request.reading.not_null)
+        return apply_not_null(table_schema(first), request.reading.not_null)
 
     def open_stream(
         self, request: ExtractRequest, schema: TableSchema, *, keys: KeyFilter | None = None
@@ -78,7 +78,7 @@ class ParquetStream:
                 if self._closed:
                     return
                 batch = self._cast(raw.select(list(self.schema.names)))
-                kept = batch if self._window is None else within(batch, self.schema, self._window)
+                kept = batch if self._window is None else rows_in_window(batch, self.schema, self._window)
                 kept = kept if self._keys is None else self._keys(kept)
                 if kept.num_rows:
                     yield kept

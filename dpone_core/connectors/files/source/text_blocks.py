@@ -45,7 +45,7 @@ class TextRows:
 
 
 @contextmanager
-def opened_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
+def open_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
     """Sequential reads; a file that cannot be read, or whose compression ends early, is `source_unreachable`."""
     try:
         with pa.OSFile(str(path), "rb") as raw:
@@ -61,15 +61,15 @@ def opened_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
 
 def refuse_byte_order_mark(content: bytes, file: int) -> None:
     if content.startswith(_BYTE_ORDER_MARKS):
-        raise malformed(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
+        raise malformed_error(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
 
 
-def malformed(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
+def malformed_error(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
     """A file that is not what its format says, from the given line on."""
     return ConnectorError(f"file {file} of the source, line {line}: {what}", code="source_file_malformed", fix=fix)
 
 
-def misfit(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
+def misfit_error(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
     """A value that its column cannot hold."""
     reason = what or f"a value does not fit {column.type}"
     return ConnectorError(

@@ -7,13 +7,13 @@ from typing import Final
 
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.source.selection import DEFAULT_SCHEMA
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
 
 from .database import Ask, Database
-from .types import require_name, writable
+from .types import require_name, writable_column
 
 MARKER: Final = "dpone_load"
 """The extended property of a target that names its last publication."""
@@ -93,12 +93,12 @@ class TargetTable:
     def schema(self) -> TableSchema:
         return TableSchema(columns=self.columns)
 
-    def declared(self, column: Column) -> str:
+    def declared_type(self, column: Column) -> str:
         return column.type.native
 
 
-def qualified(table: TableName) -> str:
-    return f"{quoted_name(table.schema or DEFAULT_SCHEMA)}.{quoted_name(table.name)}"
+def qualify(table: TableName) -> str:
+    return f"{quote_name(table.schema or DEFAULT_SCHEMA)}.{quote_name(table.name)}"
 
 
 def resolve(table: TableName) -> TableName:
@@ -126,18 +126,18 @@ def target_table(ask: Ask, table: TableName, note: str = MARKER) -> TargetTable 
         object_id=int(object_id),
         is_table=str(kind).strip() == _TABLE,
         note="" if marker is None else str(marker),
-        columns=tuple(writable(column) for column in table_columns(ask, table) if column.name not in computed),
+        columns=tuple(writable_column(column) for column in table_columns(ask, table) if column.name not in computed),
         computed=computed,
     )
 
 
-def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
     """What a table that takes the target's place would not have, in words; () = nothing."""
     return tuple(sorted(str(row[0]) for row in ask(_ATTACHED.replace("{oid}", str(target.object_id)), ())))
 
 
 def count_of(ask: Ask, table: TableName) -> int:
-    return int(ask(f"SELECT COUNT_BIG(*) AS held FROM {qualified(table)}", ())[0][0])
+    return int(ask(f"SELECT COUNT_BIG(*) AS held FROM {qualify(table)}", ())[0][0])
 
 
 def table_names(database: Database, schema: str) -> tuple[str, ...]:
@@ -155,9 +155,9 @@ def property_statement(table: TableName, name: str, value: str, *, exists: bool)
         "level1type": "TABLE",
         "level1name": table.name,
     }
-    return f"EXEC sys.{procedure} " + ", ".join(f"@{key} = {national(text)}" for key, text in arguments.items())
+    return f"EXEC sys.{procedure} " + ", ".join(f"@{key} = {national_literal(text)}" for key, text in arguments.items())
 
 
-def national(text: str) -> str:
+def national_literal(text: str) -> str:
     """A literal of any characters, whatever the code page."""
     return "N'" + text.replace("'", "''") + "'"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.mssql.address import Address
-from dpone_core.connectors.mssql.driver import driver_path, unixodbc_missing
+from dpone_core.connectors.mssql.driver import driver_path, unixodbc_missing_error
 from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.connectors.mssql.session import connect, sql_state
 from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
@@ -82,7 +82,7 @@ class Database:
             raise self.error(error, message, code) from error
 
     @contextmanager
-    def inserting(self, inputs: Sequence[tuple[int, int, int]]) -> Iterator[Callable[[str, Sequence[object]], None]]:
+    def open_insert(self, inputs: Sequence[tuple[int, int, int]]) -> Iterator[Callable[[str, Sequence[object]], None]]:
         """A cursor that keeps its prepared statement; `inputs` are the types of one row's parameters."""
         cursor = self.connection().cursor()
         try:
@@ -109,7 +109,7 @@ class Database:
 
     def error(self, error: pyodbc.Error, message: str, code: str = "sink_query_failed") -> DponeError:
         if "can't open lib" in str(error).lower():
-            return unixodbc_missing()
+            return unixodbc_missing_error()
         if is_lost(error):
             self._abandon()
             message = "SQL Server did not answer or refused the login"

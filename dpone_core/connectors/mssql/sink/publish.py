@@ -16,7 +16,7 @@ from dpone_core.connectors._sql.publication import (
     StatementDialect,
     TransactionDialect,
 )
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
@@ -28,16 +28,16 @@ from .catalog import (
     UPDATED,
     TargetTable,
     artifact_of,
-    attached,
+    attachments_of,
     count_of,
-    national,
+    national_literal,
     property_statement,
-    qualified,
+    qualify,
     resolve,
     target_table,
 )
 from .database import Database
-from .keys import exact, key_list, same_key
+from .keys import exact_expression, key_list, same_key
 from .types import LAYOUT
 
 
@@ -53,16 +53,16 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
             keep_writers_out=_keep_writers_out,
         ),
         catalog=CatalogDialect(
-            resolve=resolve, artifact_of=artifact_of, find=target_table, attached=attached, count=count_of
+            resolve=resolve, artifact_of=artifact_of, find=target_table, attachments=attachments_of, count=count_of
         ),
-        marker=MarkerDialect(write_marker=_write_marker, note_updates=_note_updates, noted_updates=_noted_updates),
+        marker=MarkerDialect(write_marker=_write_marker, write_updates=_write_updates, read_updates=_read_updates),
         statements=StatementDialect(
-            qualified=qualified,
+            qualify=qualify,
             same_key=same_key,
             key_list=key_list,
             delete_partitions=_delete_partitions,
             swap=_swap,
-            quoted=quoted_name,
+            quote=quote_name,
             row_count="COUNT_BIG(*)",
         ),
         layout=LAYOUT,
@@ -76,7 +76,7 @@ def lock_name(target: TableName) -> str:
 def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
     """Held until the transaction ends; the procedure tells of a timeout by its return value alone."""
     granted = ask(
-        f"DECLARE @granted int; EXEC @granted = sp_getapplock @Resource = {national(lock_name(target))},"
+        f"DECLARE @granted int; EXEC @granted = sp_getapplock @Resource = {national_literal(lock_name(target))},"
         f" @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = {milliseconds};"
         " SELECT @granted AS granted",
         (),
@@ -91,28 +91,28 @@ def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
 
 def _keep_writers_out(ask: Ask, target: TableName) -> None:
     """Any look takes the lock, which stays until the transaction ends."""
-    ask(f"SELECT TOP (1) 1 AS one FROM {qualified(target)} WITH (TABLOCK, HOLDLOCK)", ())
+    ask(f"SELECT TOP (1) 1 AS one FROM {qualify(target)} WITH (TABLOCK, HOLDLOCK)", ())
 
 
 def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> str:
     if not exists and not ask("SELECT 1 AS one FROM sys.schemas WHERE name = ?", (target.schema,)):
-        ask(f"CREATE SCHEMA {quoted_name(target.schema or '')}", ())
+        ask(f"CREATE SCHEMA {quote_name(target.schema or '')}", ())
     old = TableName(schema=target.schema, name=artifact_of(handle.request.ref, SHADOW).name)
     if exists:
         ask(_rename(target, old.name), ())
     moved = handle.table
     if moved.schema != target.schema:
-        ask(f"ALTER SCHEMA {quoted_name(target.schema or '')} TRANSFER {qualified(moved)}", ())
+        ask(f"ALTER SCHEMA {quote_name(target.schema or '')} TRANSFER {qualify(moved)}", ())
         moved = TableName(schema=target.schema, name=moved.name)
     ask(_rename(moved, target.name), ())
     if exists:
-        ask(f"DROP TABLE {qualified(old)}", ())
+        ask(f"DROP TABLE {qualify(old)}", ())
     return "swap_in_transaction"
 
 
 def _rename(table: TableName, name: str) -> str:
     """The new name is taken as it is written, without brackets."""
-    return f"EXEC sp_rename {national(qualified(table))}, {national(name)}"
+    return f"EXEC sp_rename {national_literal(qualify(table))}, {national_literal(name)}"
 
 
 def _write_marker(ask: Ask, target: TableName, before: TargetTable | None, marker: str) -> None:
@@ -122,19 +122,19 @@ def _write_marker(ask: Ask, target: TableName, before: TargetTable | None, marke
     ask(property_statement(target, MARKER, marker, exists=marked), ())
 
 
-def _note_updates(ask: Ask, staged: TableName, updated: int) -> None:
+def _write_updates(ask: Ask, staged: TableName, updated: int) -> None:
     ask(property_statement(staged, UPDATED, str(updated), exists=False), ())
 
 
-def _noted_updates(ask: Ask, staged: TableName) -> int:
+def _read_updates(ask: Ask, staged: TableName) -> int:
     found = target_table(ask, staged, UPDATED)
     return int(found.note) if found is not None and found.note else 0
 
 
 def _delete_partitions(target: TableName, staged: TableName, by: PartitionBy, column: Column) -> str:
-    part, name, source = partition_expression(by, column), quoted_name(column.name), qualified(staged)
+    part, name, source = partition_expression(by, column), quote_name(column.name), qualify(staged)
     return (
-        f"DELETE FROM {qualified(target)} WHERE {part} IN (SELECT {part} FROM {source})"
+        f"DELETE FROM {qualify(target)} WHERE {part} IN (SELECT {part} FROM {source})"
         f" OR ({name} IS NULL AND EXISTS (SELECT 1 AS one FROM {source} WHERE {name} IS NULL))"
     )
 
@@ -142,8 +142,8 @@ def _delete_partitions(target: TableName, staged: TableName, by: PartitionBy, co
 def partition_expression(by: PartitionBy, column: Column) -> str:
     """What rows of one partition have in common; instants are taken in UTC."""
     if by.granularity is PartitionGranularity.VALUE:
-        return exact(column)
-    name = quoted_name(column.name)
+        return exact_expression(column)
+    name = quote_name(column.name)
     wall = f"SWITCHOFFSET({name}, '+00:00')" if column.type.kind is ColumnKind.TIMESTAMP_TZ else name
     day = f"CAST({wall} AS date)"
     match by.granularity:

@@ -19,7 +19,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import StagedHandle
 
-from .catalog import qualified
+from .catalog import qualify
 from .database import Database
 
 UNREADABLE: Final = "staged_rows_unreadable"
@@ -37,7 +37,7 @@ class MssqlStagedRows:
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
         schema = self._readable(handle)
         rows = 0
-        chosen = Selection(text=f"FROM {qualified(handle.table)} AS dpone_staged")
+        chosen = Selection(text=f"FROM {qualify(handle.table)} AS dpone_staged")
         with (
             closing(Session(self._database.address)) as session,
             closing(MssqlStream(session, chosen, schema)) as stream,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dpone_core.connectors._sql.extract import cursor_column, only_statement, window_bound
-from dpone_core.connectors.mssql.text import quoted_name, split_with
+from dpone_core.connectors.mssql.text import quote_name, split_with
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -52,7 +52,7 @@ def bound_query(request: ExtractRequest, placeholder: Callable[[int], str]) -> t
 
 def relation(request: ExtractRequest) -> Selection:
     if request.table is not None:
-        table = f"{quoted_name(request.table.schema or DEFAULT_SCHEMA)}.{quoted_name(request.table.name)}"
+        table = f"{quote_name(request.table.schema or DEFAULT_SCHEMA)}.{quote_name(request.table.name)}"
         return Selection(text=f"FROM {table} AS dpone_source")
     text, parameters = bound_query(request, lambda _: "?")
     head, rest = split_with(text)
@@ -76,18 +76,18 @@ def _window_conditions(request: ExtractRequest, schema: TableSchema) -> tuple[Co
     window = request.window
     if window is None:
         return ()
-    column = chosen_cursor(schema, window.column)
+    column = find_cursor_column(schema, window.column)
     bounds = ((">=", window.lower), ("<", window.upper))
-    return tuple(compared(column, operator, bound) for operator, bound in bounds if bound is not None)
+    return tuple(compare_to_bound(column, operator, bound) for operator, bound in bounds if bound is not None)
 
 
-def compared(column: Column, operator: str, bound: str) -> Condition:
+def compare_to_bound(column: Column, operator: str, bound: str) -> Condition:
     """The column against a bound of its own type."""
-    text = f"{quoted_name(column.name)} {operator} CAST(? AS {parameter_type(column)})"
+    text = f"{quote_name(column.name)} {operator} CAST(? AS {parameter_type(column)})"
     return Condition(text=text, parameters=(bound_value(column, bound),))
 
 
-def chosen_cursor(schema: TableSchema, name: str) -> Column:
+def find_cursor_column(schema: TableSchema, name: str) -> Column:
     return cursor_column(schema, name, CURSOR_KINDS, "SQL Server")
 
 
@@ -125,9 +125,9 @@ def bound_value(column: Column, text: str) -> str:
 def _digits(value: str) -> str:
     """The fraction of a second, seven digits; Python keeps six."""
     fraction = value.partition(".")[2]
-    kept = ""
+    seen = ""
     for character in fraction:
         if not character.isdecimal():
             break
-        kept += character
-    return f"{kept[:7]:0<7}"
+        seen += character
+    return f"{seen[:7]:0<7}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dpone_core.connectors.postgres.catalog import Ask, described_columns, qualified
+from dpone_core.connectors.postgres.catalog import Ask, describe_columns, qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
@@ -77,7 +77,7 @@ class TargetColumn:
     """`declared` is its type in the words of the catalogue, a domain by its name."""
 
     column: Column
-    declared: str
+    declared_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ class TargetTable:
     def schema(self) -> TableSchema:
         return TableSchema(columns=tuple(found.column for found in self.columns))
 
-    def declared(self, column: Column) -> str:
-        return next(found.declared for found in self.columns if found.column.name == column.name)
+    def declared_type(self, column: Column) -> str:
+        return next(found.declared_type for found in self.columns if found.column.name == column.name)
 
 
 def resolve(table: TableName) -> TableName:
@@ -126,7 +126,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
         return None
     oid, kind, persistence, comment, owned = found[0]
     rows = ask(_DECLARED_SQL, (oid,))
-    columns = described_columns(
+    columns = describe_columns(
         ask, [(str(name), int(type_), int(mod), not null) for name, type_, mod, null, *_ in rows]
     )
     return TargetTable(
@@ -137,7 +137,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
         note=str(comment),
         is_owned=bool(owned),
         columns=tuple(
-            TargetColumn(column=replace(column, type=writable_type(column.type)), declared=str(declared))
+            TargetColumn(column=replace(column, type=writable_type(column.type)), declared_type=str(declared))
             for column, (*_, declared, computed) in zip(columns, rows, strict=True)
             if not computed
         ),
@@ -145,13 +145,13 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
     )
 
 
-def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
     """What a table that takes the target's place would not have, in words; () = nothing."""
     return tuple(str(row[0]) for row in ask(_ATTACHED_SQL, (target.oid,)))
 
 
 def count_of(ask: Ask, table: TableName) -> int:
-    return int(ask(f"SELECT count(*) FROM {qualified(table)}", ())[0][0])
+    return int(ask(f"SELECT count(*) FROM {qualify(table)}", ())[0][0])
 
 
 def table_names(database: Database, schema: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import adbc_driver_postgresql.dbapi as adbc
 
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
 from dpone_core.errors import ConnectorError, ETLExecutionError
@@ -23,7 +23,7 @@ _VALUE_CLASSES: Final = ("22", "23")
 _SAVEPOINT: Final = "SAVEPOINT dpone_cast"
 
 
-class Copying:
+class CopyTransaction:
     """One open transaction on a connection of its own."""
 
     def __init__(self, connection: adbc.Connection) -> None:
@@ -48,34 +48,34 @@ class Copying:
             return
         self.run(_SAVEPOINT)
         try:
-            self.run(f"ALTER TABLE {qualified(table)} {', '.join(actions)}")
+            self.run(f"ALTER TABLE {qualify(table)} {', '.join(actions)}")
         except adbc.Error as error:
             if not (sqlstate_of(error) or "").startswith(_VALUE_CLASSES):
                 raise
-            raise self._refused(table, cast) from error
+            raise self._refusal(table, cast) from error
 
-    def _refused(self, table: TableName, cast: tuple[StoredColumn, ...]) -> ConnectorError:
+    def _refusal(self, table: TableName, cast: tuple[StoredColumn, ...]) -> ConnectorError:
         for stored in cast:
             quoted = quote_ansi(stored.column.name)
             self.run(f"ROLLBACK TO {_SAVEPOINT}")
             try:
-                self.run(f"SELECT count({quoted}::{stored.declared}) FROM {qualified(table)}")
+                self.run(f"SELECT count({quoted}::{stored.declared_type}) FROM {qualify(table)}")
             except adbc.Error:
                 return ConnectorError(
-                    f"column {stored.column.name!r}: a value is no {stored.declared}", code="staged_value_refused"
+                    f"column {stored.column.name!r}: a value is no {stored.declared_type}", code="staged_value_refused"
                 )
         return ConnectorError("PostgreSQL refused a staged value", code="staged_value_refused")
 
 
 @contextmanager
-def copying(database: Database) -> Iterator[Copying]:
+def begin_copy(database: Database) -> Iterator[CopyTransaction]:
     """Commits at the end of the block. Ending the session rolls back, whatever happened before."""
     try:
         connection = adbc.connect(database.uri, autocommit=True)
     except adbc.Error as error:
         raise connect_error(error, unreachable=database.side.unreachable) from error
     with closing(connection):
-        open_copy = Copying(connection)
+        open_copy = CopyTransaction(connection)
         try:
             for setting in database.settings:
                 open_copy.run(setting)

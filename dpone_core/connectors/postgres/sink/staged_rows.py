@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.types import arrow_schema
-from dpone_core.connectors.postgres.catalog import qualified, relation_schema
+from dpone_core.connectors.postgres.catalog import qualify, relation_schema
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.connectors.postgres.source.selection import Selection
 from dpone_core.connectors.postgres.source.stream import PostgresStream
@@ -31,7 +31,7 @@ class PostgresStagedRows:
 
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
         stream = PostgresStream(
-            self._database, Selection(text=f"FROM {qualified(handle.table)}"), self._readable(handle), code=UNREADABLE
+            self._database, Selection(text=f"FROM {qualify(handle.table)}"), self._readable(handle), code=UNREADABLE
         )
         rows = 0
         with closing(stream):

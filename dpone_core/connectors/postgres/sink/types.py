@@ -45,11 +45,11 @@ class StoredColumn:
 
     column: Column
     wire: str
-    declared: str
+    declared_type: str
 
     @property
     def is_cast(self) -> bool:
-        return self.wire != self.declared
+        return self.wire != self.declared_type
 
     @property
     def definition(self) -> str:
@@ -72,20 +72,20 @@ def type_text(column: Column) -> str:
     )
 
 
-def created(column: Column) -> StoredColumn:
+def new_column(column: Column) -> StoredColumn:
     """A column that this load creates."""
     text = type_text(column)
-    return StoredColumn(column=column, wire=text, declared=text)
+    return StoredColumn(column=column, wire=text, declared_type=text)
 
 
-def existing(column: Column, declared: str) -> StoredColumn:
+def existing_column(column: Column, declared: str) -> StoredColumn:
     """A column of the target, whose own type staging must have; `declared` may be a domain."""
     native = column.type.native
     wire = "text" if column.type.kind is ColumnKind.STRING and not _is_plain_string(native) else native
-    return StoredColumn(column=column, wire=wire, declared=declared)
+    return StoredColumn(column=column, wire=wire, declared_type=declared)
 
 
-def described(column: Column) -> ColumnType:
+def described_type(column: Column) -> ColumnType:
     """The type PostgreSQL will describe for a kind that it has no own type for."""
     kinds = {
         ColumnKind.INT8: ColumnKind.INT16,
@@ -98,7 +98,9 @@ def described(column: Column) -> ColumnType:
     return replace(column.type, kind=kinds.get(column.type.kind, column.type.kind))
 
 
-LAYOUT: Final = LayoutDialect(created=lambda column, request: created(column), existing=existing, described=described)
+LAYOUT: Final = LayoutDialect(
+    created=lambda column, request: new_column(column), existing=existing_column, described_type=described_type
+)
 
 
 def writable_type(type_: ColumnType) -> ColumnType:

@@ -14,7 +14,7 @@ from typing import Final
 
 from dpone_core.connectors._sql import extract
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.script import split_statements
 from dpone_core.connectors.postgres.types import is_plain_text
 from dpone_core.errors import ConnectorError
@@ -46,7 +46,7 @@ class Selection:
     settings: tuple[str, ...] = field(default=(), repr=False)
     has_conditions: bool = False
 
-    def narrowed(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
+    def narrow(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
         """Rows that also meet `conditions`; `settings` are all values, those of this selection first."""
         if not conditions:
             return self
@@ -55,7 +55,7 @@ class Selection:
         return Selection(text=text, settings=settings, has_conditions=True)
 
 
-def numbered(request: ExtractRequest) -> str:
+def number_tokens(request: ExtractRequest) -> str:
     """The query of a request as one statement, its tokens as $1, $2, ..., for PostgreSQL to describe."""
     query = _query(request)
     return only_statement(bind_tokens(query, request.token_values, lambda ordinal: f"${ordinal + 1}").text)
@@ -71,7 +71,7 @@ def selection(request: ExtractRequest, schema: TableSchema, parameter_types: Seq
     column = cursor_column(schema, request.window.column)
     settings = list(base.settings)
     conditions = _conditions(request.window, column, settings)
-    return whole.narrowed(conditions, tuple(settings))
+    return whole.narrow(conditions, tuple(settings))
 
 
 def cursor_column(schema: TableSchema, name: str) -> Column:
@@ -92,10 +92,10 @@ def only_statement(text: str) -> str:
 def cursor_text(column: Column, text: str) -> str:
     """A value as PostgreSQL prints it, in the form of `CursorWindow`; raises for one that has none."""
     try:
-        found = (
+        printed = (
             datetime.fromisoformat(text).isoformat(timespec="microseconds") if column.type.kind in _MOMENTS else text
         )
-        return extract.window_bound(column, found)
+        return extract.window_bound(column, printed)
     except (ValueError, ConnectorError) as error:
         raise ConnectorError(
             f"column {column.name!r}: its least or greatest value is no {column.type} that can be saved",
@@ -112,14 +112,16 @@ def _query(request: ExtractRequest) -> SqlText:
 
 def _relation(request: ExtractRequest, parameter_types: Sequence[str]) -> Selection:
     if request.table is not None:
-        return Selection(text=qualified(request.table))
+        return Selection(text=qualify(request.table))
     bound = bind_tokens(
-        _query(request), request.token_values, lambda ordinal: setting(ordinal, _typed(parameter_types, ordinal))
+        _query(request),
+        request.token_values,
+        lambda ordinal: setting(ordinal, _typed_setting(parameter_types, ordinal)),
     )
     return Selection(text=f"(\n{only_statement(bound.text)}\n)", settings=bound.parameters)
 
 
-def _typed(parameter_types: Sequence[str], ordinal: int) -> str:
+def _typed_setting(parameter_types: Sequence[str], ordinal: int) -> str:
     return parameter_types[ordinal] if ordinal < len(parameter_types) else "text"
 
 

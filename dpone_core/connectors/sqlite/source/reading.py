@@ -54,9 +54,9 @@ class Reading:
     misfit: str
 
 
-def reading(column: Column, quoted: str, relation: Relation) -> Reading:
+def reading_of(column: Column, quoted: str, relation: Relation) -> Reading:
     """No IN lists: they cost a b-tree probe per value."""
-    misfit, stops = misfit_condition(column, quoted), _checked_class(column.type.kind, quoted)
+    misfit, stops = misfit_condition(column, quoted), _check_class(column.type.kind, quoted)
     match column.type.kind:
         case ColumnKind.INT64 | ColumnKind.BOOLEAN:
             return Reading(expression=quoted, sentinel="0", driver="int64", misfit=misfit)
@@ -78,7 +78,7 @@ def reading(column: Column, quoted: str, relation: Relation) -> Reading:
             return Reading(expression=stops, sentinel="''", driver="string", misfit=misfit)
 
 
-def _checked_class(kind: ColumnKind, quoted: str) -> str:
+def _check_class(kind: ColumnKind, quoted: str) -> str:
     fits = f"WHEN '{STORAGE_CLASS.get(kind)}' THEN {quoted} WHEN 'null' THEN NULL"
     return f"CASE typeof({quoted}) {fits} ELSE {_STOP} END"
 

@@ -12,7 +12,7 @@ from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
-from .types import comparable
+from .types import comparison_expression
 
 Parameter = str | int | float
 ENGINE = "SQLite"
@@ -50,7 +50,7 @@ def selection(request: ExtractRequest, schema: TableSchema) -> Selection:
 
 def _conditions(window: CursorWindow, column: Column) -> tuple[list[str], list[Parameter]]:
     quoted = quote_ansi(column.name)
-    ordered = comparable(column, quoted)
+    ordered = comparison_expression(column, quoted)
     conditions: list[str] = []
     parameters: list[Parameter] = []
     if window.lower is not None:

@@ -96,7 +96,7 @@ def misfit_condition(column: Column, quoted: str) -> str:
             return f"(typeof({quoted}) <> '{STORAGE_CLASS[kind]}' AND {quoted} IS NOT NULL)"
 
 
-def comparable(column: Column, quoted: str) -> str:
+def comparison_expression(column: Column, quoted: str) -> str:
     """A text form of times that orders and compares like the instant: `YYYY-MM-DD hh:mm:ss.ffffff`."""
     if column.type.kind is not ColumnKind.TIMESTAMP:
         return quoted

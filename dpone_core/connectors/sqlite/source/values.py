@@ -20,7 +20,7 @@ def reads_doubles(decimal: ColumnType) -> bool:
     return precision - scale <= _EXACT_DIGITS and scale <= _EXACT_DIGITS
 
 
-def converted(values: pa.Array, column: Column) -> pa.Array:
+def convert(values: pa.Array, column: Column) -> pa.Array:
     """Values as the strict cast takes them; ArrowException or ValueError for a value that does not fit."""
     kind = column.type.kind
     if kind is ColumnKind.DECIMAL and pa.types.is_floating(values.type):
