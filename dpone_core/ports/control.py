@@ -55,6 +55,7 @@ class ControlTables(Protocol):
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        """Atomically replaces the row under `key` if it equals `expected` in `expected`'s columns (None = absent);
-        `new` None deletes it. False = somebody else was first; nothing changed then."""
+        """Atomically replaces the row under `key` by `new` if the row equals `expected` in the columns that `expected`
+        names. `expected` None means that no row exists; `new` None deletes the row. Returns False, with nothing
+        changed, when another process was first."""
         ...

@@ -13,10 +13,8 @@ from dpone_core.ports.source import ExtractRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRequest:
-    """Which side and dataset, and which counts. `extract` describes the source side, `table` staged and target.
-
-    `row_count` false, empty tuples = not asked. Column names are exact.
-    """
+    """Which side and dataset to measure, and which counts. `extract` describes the source side, `table` the staged and
+    target sides. `row_count` false or an empty tuple means that the count is not requested. Column names are exact."""
 
     side: Side
     extract: ExtractRequest | None = None

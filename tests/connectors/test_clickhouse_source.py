@@ -71,7 +71,7 @@ class TestClickHouseTable(SourceConformance):
             request=request,
             absent=ExtractRequest(table=TableName(schema="src", name="nothing")),
             rows=ROWS,
-            narrow=lambda window: replace(request, window=window),
+            narrowed=lambda window: replace(request, window=window),
         )
 
 
@@ -85,7 +85,7 @@ class TestClickHouseQuery(SourceConformance):
             request=request,
             absent=ExtractRequest(table=TableName(schema="nothing", name="orders")),
             rows=ROWS,
-            narrow=lambda window: replace(request, window=window),
+            narrowed=lambda window: replace(request, window=window),
         )
 
 

@@ -72,7 +72,7 @@ class TestServedClickHouse(SourceConformance):
             request=ORDERS,
             absent=ExtractRequest(table=TableName(schema=None, name="nothing")),
             rows=ROWS,
-            narrow=lambda window: replace(ORDERS, window=window),
+            narrowed=lambda window: replace(ORDERS, window=window),
         )
 
 

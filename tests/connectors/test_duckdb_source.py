@@ -67,7 +67,7 @@ class TestDuckDbTable(SourceConformance):
                 request=request,
                 absent=ExtractRequest(table=TableName(schema="main", name="nothing")),
                 rows=ROWS,
-                narrow=lambda window: replace(request, window=window),
+                narrowed=lambda window: replace(request, window=window),
             )
 
 
@@ -83,7 +83,7 @@ class TestDuckDbQuery(SourceConformance):
                 request=request,
                 absent=ExtractRequest(table=TableName(schema="nothing", name="orders")),
                 rows=ROWS,
-                narrow=lambda window: replace(request, window=window),
+                narrowed=lambda window: replace(request, window=window),
             )
 
 

@@ -37,7 +37,7 @@ def opened(uri: str, request: ExtractRequest) -> Iterator[OpenSource]:
             request=request,
             absent=ExtractRequest(table=TableName(schema=None, name="nothing")),
             rows=ROWS,
-            narrow=lambda window: replace(request, window=window),
+            narrowed=lambda window: replace(request, window=window),
         )
 
 

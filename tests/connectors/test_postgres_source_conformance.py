@@ -43,7 +43,7 @@ def opened(database: str, request: ExtractRequest) -> Iterator[OpenSource]:
             request=request,
             absent=ExtractRequest(table=TableName(schema="er p", name="nothing")),
             rows=ROWS,
-            narrow=lambda window: replace(request, window=window),
+            narrowed=lambda window: replace(request, window=window),
         )
 
 

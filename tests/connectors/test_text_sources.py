@@ -96,7 +96,7 @@ class TextConformance(SourceConformance):
                 request=replace(asked, path=f"part-*.{cls.file_format}"),
                 absent=replace(asked, path="nothing/*"),
                 rows=ROWS,
-                narrow=lambda window: replace(asked, window=window),
+                narrowed=lambda window: replace(asked, window=window),
             )
 
 

@@ -1,4 +1,4 @@
-"""The strict cast of one batch: every value survives exactly or the column is named, no value is ever shown."""
+"""Casts a batch to a schema so that every value stays exact. An error names the column and never shows a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_BATCH_ROWS: Final = 65_536
 
 
 class StrictCast:
-    """Casts batches to `schema`: safe casts only, no NULL in a non-null column. `code` is raised on a misfit."""
+    """Casts batches to `schema`, by safe casts only. Raises ConnectorError `code` for a value that does not fit, or for
+    NULL in a column without NULLs."""
 
     def __init__(self, schema: TableSchema, *, code: str) -> None:
         self.arrow_schema = arrow_schema(schema)
@@ -71,7 +72,8 @@ def _narrow_float(values: pa.Array) -> pa.Array:
 
 
 def _time_of_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Arrow parses no times of day; as part of a timestamp it does, and refuses 24:00 and signs."""
+    """Times of day from text. Arrow cannot parse them alone, so they are parsed as the time part of a timestamp, which
+    refuses 24:00 and signs."""
     moments = pc.binary_join_element_wise(pa.scalar("1970-01-01", values.type), values, pa.scalar(" ", values.type))
     return moments.cast(pa.timestamp(wanted.unit), safe=True).cast(wanted, safe=True)
 

@@ -1,7 +1,8 @@
-"""A reader in a process of its own: a driver that aborts, panics or hangs cannot take the run's bookkeeping with it.
+"""Reads a source in a child process, so that a driver that aborts or hangs cannot end the run itself.
 
-The child gets its request, secrets included, through its standard input and answers with an Arrow IPC stream, whose
-trailer states how many rows were sent. A stream without a matching trailer is never a result. The pipe bounds memory.
+The child gets its request, secrets included, on standard input and answers with an Arrow IPC stream whose trailer
+states how many rows it sent. A stream without a matching trailer is an error. The pipe between the processes bounds
+memory.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ class ChildRequest:
 
 
 class ReaderFailure(Exception):
-    """What a driver said in the child; only ever a `__cause__`."""
+    """The driver's error text from the child process; used as a `__cause__` only and never printed."""
 
 
 class ChildReader:
-    """One pass. Raises ConnectorError `source_reader_died` naming the signal when the child ends without a trailer,
-    `source_query_refused` for a driver's error before the first batch, `source_unreachable` for a later one."""
+    """Reads one result, once. Raises ConnectorError `source_reader_died`, naming the signal, when the child ends
+    without a trailer; `source_query_refused` for a driver's error before the first batch; `source_unreachable` for a
+    later one."""
 
     def __init__(self, request: ChildRequest) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""Small batches of a driver joined to few large ones, bounded by rows and by bytes."""
+"""Joins a driver's small batches into fewer large ones, limited by rows and by bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MAX_BATCH_BYTES: Final = 32 << 20
 
 
 def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows; a batch is sent once it holds 65,536 rows or 32 MiB, so one wide batch may be larger."""
+    """The same rows in larger batches. A batch is sent when it holds 65,536 rows or 32 MiB; one wide batch may be
+    larger."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,5 @@
-"""Our column types and Arrow's, both ways. A kind without an exact Arrow form is `unsupported`, never approximated."""
+"""Column types of dpone as Arrow types and back. A kind without an exact Arrow type is `unsupported`, never
+approximated."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 def column_type(arrow: pa.DataType) -> ColumnType:
-    """What an Arrow type means to us; nested and exotic types become `unsupported` with their native name."""
+    """The column type of an Arrow type; nested and rare types become `unsupported` with their Arrow name."""
     if pa.types.is_dictionary(arrow):
         return column_type(arrow.value_type)
     if isinstance(arrow, pa.UuidType):

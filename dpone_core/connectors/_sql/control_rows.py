@@ -1,4 +1,5 @@
-"""Rules of control tables that every SQL sink shares: what an older table must look like, what a lost answer means."""
+"""Rules of control tables that every SQL sink shares: which older tables are usable, and how to repeat a change whose
+answer was lost."""
 
 from __future__ import annotations
 
@@ -37,10 +38,8 @@ def retry_lost_change(
     expected: ControlRow | None,
     new: ControlRow | None,
 ) -> bool:
-    """`change` compares and sets; where the connection is lost, the answer is settled by what is there.
-
-    `new` under the key says that we were the ones; else the change is made once more.
-    """
+    """Makes a compare-and-set change and says whether it was made. When `change` loses its connection, `read` shows the
+    row: if it holds `new`, this process made the change (True); otherwise `change` runs once more."""
     try:
         return change()
     except ConnectionLostError:

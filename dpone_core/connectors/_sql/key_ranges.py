@@ -1,4 +1,4 @@
-"""Key ranges where values are bound by name: the conditions of one range, and an engine's text of a key as ours."""
+"""Key ranges on engines that bind values by name: the condition of one range, and the text form of a key."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MICROSECONDS = 6
 def select_range(
     chosen: NamedSelection, key: Column, bounds: KeyRange, *, quoted: str, ordered: str, bound: Callable[[str], str]
 ) -> NamedSelection:
-    """The rows of `chosen` in one range. `ordered` is what the engine compares as the key is ordered, `bound` renders
-    a named parameter the same way."""
+    """The rows of `chosen` in one range of the key. `ordered` is the SQL expression whose order is the key's order;
+    `bound` renders a parameter's name as a value to compare with it."""
     if bounds.is_null_partition:
         return chosen.narrow((f"{quoted} IS NULL",), {})
     conditions: list[str] = []
@@ -36,10 +36,8 @@ def select_range(
 
 
 def key_text(key: Column, text: str) -> str:
-    """An engine's text of a key as `KeyRange` writes it; equal keys have equal texts.
-
-    Raises ConnectorError `source_value_out_of_range` for a value that has no such text, an infinite date for example.
-    """
+    """A key as `KeyRange` writes it, from the text that the engine gives; equal keys have equal texts. Raises
+    ConnectorError `source_value_out_of_range` for a value without such a text, for example an infinite date."""
     try:
         return _canonical(key, text)
     except (ValueError, InvalidOperation) as error:
@@ -76,7 +74,7 @@ def _decimal_text(text: str, scale: int) -> str:
 
 
 def _moment_text(text: str) -> str:
-    """Six digits of a second, or as many more as the value has."""
+    """ISO 8601 with six digits of a second, or more where the value has more."""
     if datetime.fromisoformat(text).tzinfo is not None:
         raise ValueError("not in UTC")
     whole, _, fraction = text.replace(" ", "T").partition(".")

@@ -1,6 +1,7 @@
-"""How staging of one load is laid out, and whether it may take the target's place or must be copied into it.
+"""The columns of a staging table, and whether that table replaces the target or its rows are copied into the target.
 
-For engines that publish in a transaction. It is asked before the first row, and again inside that transaction.
+For engines that publish in a transaction. It is decided before the first row, and checked again inside that
+transaction.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Stored = TypeVar("Stored")
 class SinkTable(Protocol):
     """A table of the sink as its catalogue describes it.
 
-    `computed` are the columns that only the engine fills, which `schema` leaves out. `note` is the text that holds a
-    load marker: the comment of the table, or a property of ours; '' where there is none.
+    `schema` leaves out the columns that only the engine fills; they are in `computed`. `note` is the text that may hold
+    a load marker (the comment of the table, or an extended property); '' where there is none.
     """
 
     @property
@@ -36,16 +37,18 @@ class SinkTable(Protocol):
     def note(self) -> str: ...
 
     def declared_type(self, column: Column) -> str:
-        """The type of one of its columns in the engine's own words."""
+        """The type of one of its columns as the engine writes it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutDialect(Generic[Stored]):
-    """How one engine lays out a column of staging: one that the load creates, or one of the target in its own type.
+    """How one engine defines a staging column: `created` for a column that the load creates, `existing` for a column of
+    the target in the target's own type.
 
-    `described` is the type that the engine describes for a column it has created. Without `replaces_attached` the rows
-    of a table that has something attached cannot be replaced in one transaction.
+    `described_type` is the type that the catalogue will show for a created column. Without `replaces_attached` the
+    engine cannot replace, in one transaction, the rows of a table that has something attached (an index, a view, a
+    grant).
     """
 
     created: Callable[[Column, StageRequest], Stored]
@@ -60,17 +63,17 @@ def lineage_names(request: StageRequest) -> tuple[str, ...]:
 
 
 def may_swap(request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]) -> bool:
-    """A load's own table takes the target's place when nothing hangs on the target, or when there is none."""
+    """Whether the staging table may take the target's place: there is no target, or nothing is attached to it that the
+    swap would lose."""
     return target is None or (request.strategy is StrategyMode.FULL_REFRESH and not attachments)
 
 
 def stored_columns(
     dialect: LayoutDialect[Stored], request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]
 ) -> tuple[Stored, ...]:
-    """Payload columns as staging holds them: those of the target, in its own types, where rows are copied into it.
-
-    Raises ConnectorError `physical_design_mismatch` or `sink_column_unsupported` for a target that cannot take them.
-    """
+    """The payload columns of the staging table. Where rows will be copied into the target they have the target's own
+    types. Raises ConnectorError `physical_design_mismatch` or `sink_column_unsupported` when the target cannot take
+    them."""
     if target is None:
         return tuple(dialect.created(column, request) for column in request.schema.columns)
     _refuse_computed(request, target)
@@ -92,7 +95,8 @@ def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
 def refuse_different(
     dialect: LayoutDialect[Stored], request: StageRequest, target: SinkTable, attachments: tuple[str, ...]
 ) -> None:
-    """A full refresh of a table that has something attached keeps the table, so its columns must be the source's."""
+    """Raises ConnectorError `physical_design_mismatch` when a full refresh must keep the table (something is attached
+    to it) and its columns are not those of the source."""
     if not dialect.replaces_attached:
         raise ConnectorError(
             f"the target has {', '.join(attachments)} that a full refresh by swap would lose", code=_MISMATCH
@@ -120,7 +124,8 @@ def refuse_different(
 def _stored_like_target(
     dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable
 ) -> Stored:
-    """The source's column, in the target's own type (jsonb, an enum, money) where that holds the same values."""
+    """The source's column in the target's own type (jsonb, an enum, money) if both types hold the same values,
+    otherwise in the type of a created column."""
     there = target.schema.find(column.name)
     if there is None or not there.type.same_values(column.type):
         return dialect.created(column, request)

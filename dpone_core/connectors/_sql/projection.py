@@ -1,4 +1,4 @@
-"""Reading back, from staged rows themselves, which lineage columns hold this load's values."""
+"""Checks in the staged rows themselves which lineage columns hold the values of this load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def observe_projection(
     is_row_id: str,
     first_row: Callable[[str], Sequence[object]],
 ) -> LineageProjection:
-    """In one query over `relation`. `constant` spells a column's value, `is_row_id` is true of 64 hex digits."""
+    """The lineage columns whose value is right in every row of `relation`, found by one query. `constant` renders the
+    expected value of a column as SQL; `is_row_id` is the SQL condition that a text is 64 hex digits."""
     conditions = {name: f"{quote_ansi(name)} = {constant(name, text)}" for name, text in lineage.constants.items()}
     if lineage.row_id_columns:
         conditions[ROW_ID] = is_row_id

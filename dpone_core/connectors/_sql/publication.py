@@ -1,11 +1,11 @@
-"""THE commit boundary of SQL sinks that publish in one transaction, whose own marker says whether it happened.
+"""Publishes a staged load in one transaction: the commit boundary of every SQL sink except ClickHouse, which has no
+transactions.
 
-For every engine in this order: publications of the same target are waited for, other writers of it are kept out, the
-target is looked at. One that carries this load's marker is left as it is. Else the strategy's statements run, the rows
-in the target are counted and compared with what they must be, the marker is written, and COMMIT follows. Whatever
-differs ends the transaction: the target is as it was then. Readers see the old rows or the new rows.
-
-ClickHouse has no transactions and publishes by itself.
+The order is the same on every engine. It waits for other publications of the target, keeps other writers out and reads
+the target from the catalogue. If the target carries the marker of this load, the load is already published and nothing
+changes. Otherwise it runs the statements of the strategy, compares the number of rows in the target with the expected
+one, writes the marker and commits. Any difference rolls back, which leaves the target unchanged. Readers see the old
+rows or the new rows. When the answer to COMMIT is lost, the marker says whether it happened.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Table = TypeVar("Table", bound=SinkTable)
 
 class Begin(Protocol):
     def __call__(self, *, code: str, message: str) -> AbstractContextManager[Ask]:
-        """A transaction that commits at the end of its block and rolls back on any error; driver errors leave it as
-        ConnectorError `code`, a lost session as ConnectionLostError."""
+        """Opens a transaction that commits at the end of its block and rolls back on any error. A driver's error leaves
+        it as ConnectorError `code`, a lost session as ConnectionLostError."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDialect:
-    """How one engine runs a transaction, and who waits for it.
+    """How one engine runs a transaction and keeps others out of the target.
 
-    `rows` asks outside of any transaction. The `keep_..._out` functions wait and hold until the transaction ends: for
-    other publications of a target, for any other writer of it. An error of the class `in_doubt` leaves open whether the
-    COMMIT happened.
+    `rows` runs a query outside of any transaction. `keep_publications_out` and `keep_writers_out` wait for other
+    publications of the target and for any other writer of it, and keep them out until the transaction ends. After an
+    error of the class `in_doubt` it is unknown whether the COMMIT happened.
     """
 
     begin: Begin
@@ -56,7 +56,8 @@ class TransactionDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogDialect(Generic[Table]):
-    """How one engine finds a table, what hangs on it (in words), and its rows. `artifact_of` names one of a load."""
+    """How one engine finds a table, what is attached to it (in words), and its rows. `artifact_of` names a table of one
+    load."""
 
     resolve: Callable[[TableName], TableName]
     artifact_of: Callable[[LoadRef, str], TableName]
@@ -67,8 +68,9 @@ class CatalogDialect(Generic[Table]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerDialect(Generic[Table]):
-    """Where one engine keeps what a publication says of itself: on the target its load marker, on staging how many rows
-    a merge has updated. `write_marker` takes the target as it was before the publication, None where there was none."""
+    """Where one engine stores what a publication records: on the target its load marker, on the staging table how many
+    rows a merge has updated. `write_marker` gets the target as it was before the publication, None if there was none.
+    """
 
     write_marker: Callable[[Ask, TableName, Table | None, str], None]
     write_updates: Callable[[Ask, TableName, int], None]
@@ -77,11 +79,12 @@ class MarkerDialect(Generic[Table]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDialect:
-    """How one engine spells the statements of a publication.
+    """The statements of a publication in one engine's SQL.
 
-    `same_key` compares the key columns of two tables and `key_list` lists them, both by values that are equal exactly.
-    `delete_partitions` removes from a target the partitions that staged rows lie in. `swap` lets staging take the place
-    of the target (which exists or not) and says by what name. Merges and replacements run inside `full_memory`.
+    `same_key` compares the key columns of two tables and `key_list` lists them, both by values that are exactly equal.
+    `delete_partitions` deletes from a target the partitions that staged rows lie in. `swap` replaces the target, which
+    may be absent, by the staging table and returns the name of the finaliser. Merges and replacements run inside
+    `full_memory`.
     """
 
     qualify: Callable[[TableName], str]
@@ -98,7 +101,7 @@ class StatementDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationDialect(Generic[Table]):
-    """All that one engine says of a publication; `engine` is its name in messages."""
+    """Everything in which one engine's publication differs from another's; `engine` is its name in messages."""
 
     engine: str
     transactions: TransactionDialect
@@ -109,16 +112,16 @@ class PublicationDialect(Generic[Table]):
 
 
 def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> FinalizeResult:
-    """Publishes one staged load once; called again for a load that is already published it changes nothing.
+    """Publishes one staged load. If the load is already published it changes nothing and returns its counts.
 
-    While the target is as it was it raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or
-    `physical_design_mismatch`; where that cannot be said, CommitOutcomeUnknownError.
+    Raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or `physical_design_mismatch` when the target is
+    certainly unchanged, and CommitOutcomeUnknownError when that is not known.
     """
     return _Publication(dialect, handle).run()
 
 
 def wait_for_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
-    """What the target says of its load once no publication of it runs any more; None when there is no target."""
+    """The note of the target after every running publication of it has ended; None when there is no target."""
     with dialect.transactions.begin(
         code="sink_query_failed", message="the target could not be asked for its load marker"
     ) as ask:
@@ -128,7 +131,8 @@ def wait_for_note(dialect: PublicationDialect[Table], target: TableName) -> str 
 
 
 class SqlPublications(Generic[Table]):
-    """PublicationPort of one database. A load marker is written in the transaction that publishes, so it decides."""
+    """PublicationPort of one database. The transaction that publishes also writes the load marker, so the marker proves
+    it."""
 
     def __init__(self, dialect: PublicationDialect[Table]) -> None:
         self._dialect = dialect
@@ -152,7 +156,8 @@ class SqlPublications(Generic[Table]):
 
 
 class _Publication(Generic[Table]):
-    """All that is told of a publication is counted before its COMMIT: nothing that fails behind it could deny it."""
+    """One publication. It counts everything that it reports before the COMMIT, so that no query after the COMMIT can
+    fail and make a published load look unpublished."""
 
     def __init__(self, dialect: PublicationDialect[Table], handle: StagedHandle) -> None:
         self._dialect = dialect
@@ -211,7 +216,8 @@ class _Publication(Generic[Table]):
         return finaliser
 
     def _change(self, ask: Ask, target: Table | None, staged: TableSchema) -> tuple[str, int]:
-        """What was done, and how many rows the target must hold now."""
+        """Runs the statements of the strategy; returns the finaliser's name and how many rows the
+        target must hold now."""
         statements, catalog, rows = self._dialect.statements, self._dialect.catalog, self._handle.staged_rows
         attachments = catalog.attachments(ask, target) if target is not None else ()
         if target is None or may_swap(self._request, target, attachments):
@@ -266,8 +272,8 @@ class _Publication(Generic[Table]):
         self._dialect.marker.write_updates(ask, self._staged, self._updated)
 
     def _merge_assignments(self, target: TableSchema, staged: TableSchema) -> list[str]:
-        """What a merge sets in the rows it updates. Technical columns that this load does not write become NULL: what
-        they say of an updated row is of another load."""
+        """The SET list for rows that a merge updates. Technical columns that this load does not write become NULL,
+        because their values describe an earlier load."""
         quoted, request = self._dialect.statements.quote, self._request
         changed = [name for name in staged.names if name not in (*request.unique_key, *request.target_only)]
         loaded = {name.casefold() for name in staged.names}
@@ -291,7 +297,8 @@ class _Publication(Generic[Table]):
         ask(f"INSERT INTO {statements.qualify(self._target)} ({names}) {source}", ())
 
     def _settle_in_doubt(self, error: ConnectorError) -> None:
-        """Returns when the transaction is in the target; raises when it certainly is not, or when nobody can say."""
+        """Returns when the target holds the transaction's rows. Raises ConnectorError when it certainly does not, and
+        CommitOutcomeUnknownError when the target cannot be read."""
         try:
             note = wait_for_note(self._dialect, self._target)
             if note is not None and self._marker in note:
@@ -309,18 +316,19 @@ class _Publication(Generic[Table]):
         ) from error
 
     def _raise_if_published(self, error: ConnectorError) -> None:
-        """Of a target that an earlier call has published, no failure of this one may say that it is as it was."""
+        """Raises CommitOutcomeUnknownError if an earlier call had published the load: an error that says the target is
+        unchanged would be wrong then."""
         if self._was_published:
             raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _recount(self, ask: Ask) -> None:
-        """Of a publication that an earlier call had committed."""
+        """Reads the counts of a publication that an earlier call has committed."""
         self._updated = self._dialect.marker.read_updates(ask, self._staged)
         self._total = self._dialect.catalog.count(ask, self._target)
 
 
 def same_key_ansi(columns: Sequence[Column], left: str, right: str) -> str:
-    """For engines whose `=` is exact."""
+    """The condition that both rows have the same key, for engines whose `=` compares exactly."""
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in (quote_ansi(c.name) for c in columns))
 
 
@@ -329,7 +337,7 @@ def key_list_ansi(columns: Sequence[Column], table: str) -> str:
 
 
 def delete_partitions_ansi(target: str, staged: str, by: PartitionBy) -> str:
-    """NULL is a partition too."""
+    """The DELETE for the partitions that staged rows lie in; rows with NULL form a partition too."""
     return (
         f"DELETE FROM {target} AS target USING"
         f" (SELECT DISTINCT {partition_ansi(by, 'staged')} AS part FROM {staged} AS staged) AS replaced"
@@ -338,7 +346,7 @@ def delete_partitions_ansi(target: str, staged: str, by: PartitionBy) -> str:
 
 
 def partition_ansi(by: PartitionBy, table: str) -> str:
-    """What rows of one partition have in common; instants are taken in UTC, the session's time zone."""
+    """The expression that is equal for all rows of one partition. Instants count in UTC, the session's time zone."""
     column = f"{table}.{quote_ansi(by.column)}"
     if by.granularity is PartitionGranularity.VALUE:
         return column

@@ -1,4 +1,5 @@
-"""Staging of key ranges in one sink: found again by name, and put together by one copying transaction."""
+"""Staging of key ranges: one table per range, found again by its name, and copied into one table by a single
+transaction."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _REFUSED: Final = "staging_refused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeStaging(Generic[Table]):
-    """What staging of a whole load is created from: its request, the target as it is now with what hangs on it, and the
-    staging of one of its ranges, whose columns it shares."""
+    """What defines the staging table of all ranges: the request, the target now and what is attached to it, and the
+    staging table of one range, which has the same columns."""
 
     request: StageRequest
     target: Table | None
@@ -28,10 +29,8 @@ class WholeStaging(Generic[Table]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeDialect(Generic[Table]):
-    """How one engine creates a schema that may be there already, and the table that holds all ranges.
-
-    `definition` gives what follows CREATE: it defines the table as staging of one reader is defined once it is filled.
-    """
+    """How one engine creates a schema unless it exists, and the table for all ranges. `definition` returns the SQL
+    after CREATE; the table has the final form of a staging table that one reader has filled."""
 
     publication: PublicationDialect[Table]
     ensure_schema: Callable[[str], None]

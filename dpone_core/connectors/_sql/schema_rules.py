@@ -1,4 +1,4 @@
-"""Rules every sink applies to a payload before the first row, and the codes of environment failures."""
+"""Checks that every sink runs on a payload before the first row, and the error codes of a full disk or memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def check_partition_key(request: StageRequest) -> None:
 
 
 def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None) -> None:
-    """For an engine in which dpone creates tables without partitions or a cluster; a replacement names its key."""
+    """Refuses partitions and a cluster on an engine where dpone creates tables without them; `partition_replace` may
+    name its partition column. Raises ConnectorError `physical_design_mismatch`."""
     design = request.physical_design
     partitioned = design.partition_by is not None and request.strategy is not StrategyMode.PARTITION_REPLACE
     if partitioned or design.cluster is not None:
@@ -65,14 +66,16 @@ def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None)
 
 
 def require_nullable(added: TableSchema) -> None:
-    """Rows that stand in the target already have no value of an added column."""
+    """Refuses added columns that are not nullable: rows already in the target have no value for them. Raises
+    ConnectorError `schema_evolution_refused`."""
     for column in added.columns:
         if not column.nullable:
             raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
 
 
 def check_columns(schema: TableSchema) -> None:
-    """Every route passes here: sources when they describe, sinks when they stage."""
+    """Refuses a schema that cannot be loaded: no columns, reserved or repeated names, unsupported types. Sources call
+    it when they describe, sinks when they stage."""
     if not schema.columns:
         raise ConnectorError("the source has no columns to load", code="empty_projection")
     for column in schema.columns:
@@ -93,7 +96,7 @@ def check_columns(schema: TableSchema) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an exception or its causes say that a disk or quota is full."""
+    """Whether an exception or one of its causes says that a disk or quota is full."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
@@ -107,8 +110,8 @@ def is_disk_full(error: BaseException) -> bool:
 def foreign_error(
     error: BaseException, message: str, code: str, *, kind: type[ConnectorError] = ConnectorError
 ) -> ETLExecutionError:
-    """A driver's exception as ours: already ours stays, a full disk and a full memory get their own code, any other
-    becomes a `kind`; text is never copied."""
+    """A driver's exception as a ConnectorError or the given `kind`. An error of dpone passes unchanged; a full disk and
+    exhausted memory get codes of their own. The driver's text is never copied."""
     if isinstance(error, ETLExecutionError):
         return error
     if is_disk_full(error):

@@ -1,7 +1,8 @@
-"""Declared special values in generated SQL: rules checked against a schema, and the relation that converts them.
+"""Declared special values in generated SQL: checks the rules against a schema and builds the subquery that converts the
+values.
 
-Everything else an extraction asks, windows, ranges, metrics and rows, asks the converted relation, so that no side can
-see another value. Each rule adds a flag that is computed from the same row as the converted value.
+Windows, ranges, metrics and rows all read this subquery, so that every part of a load sees the converted values only.
+Each rule adds a flag column, computed from the same row as the converted value.
 """
 
 from __future__ import annotations
@@ -16,22 +17,23 @@ from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialValueSql:
-    """One engine's part. `condition` is SQL that is true for the value, None where the column's type has no such
-    value; `literal` renders a checked replacement as the column's own type."""
+    """One engine's SQL. `condition` is true for the special value, or None where the column's type has no such value;
+    `literal` renders a checked replacement in the column's own type."""
 
     quote: Callable[[str], str]
     condition: Callable[[Column, SpecialValue], str | None]
     literal: Callable[[Column, str], str]
 
     def describe(self, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
-        """`schema` as it is after the rules. Raises ConnectorError `special_values_refused` naming the column."""
+        """`schema` after the rules have been applied. Raises ConnectorError `special_values_refused`, naming the
+        column."""
         for rule in rules:
             self._check(schema.find(rule.column), rule)
         emptied = {rule.column for rule in rules if rule.becomes is None}
         return TableSchema(columns=tuple(replace(c, nullable=True) if c.name in emptied else c for c in schema.columns))
 
     def relation(self, base: str, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> str:
-        """What stands after FROM: `base` itself without rules."""
+        """The SQL after FROM: a converting subquery, or `base` itself when there are no rules."""
         if not rules:
             return base
         values = [self._conversion(column, rules) for column in schema.columns]

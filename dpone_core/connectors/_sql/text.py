@@ -1,4 +1,5 @@
-"""Identifiers, literals and statement splitting for generated and hook SQL. Pure text, no engine, no parser."""
+"""Identifiers, literals and statement splitting for generated SQL and hook scripts. Works on text alone: no engine, no
+parser."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def quote_ansi(name: str) -> str:
 
 
 def quote_backtick(name: str) -> str:
-    """Backtick form with ClickHouse's backslash escapes."""
+    """`name` in backticks, with ClickHouse's backslash escapes."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 

@@ -1,4 +1,4 @@
-"""What the DuckDB catalogue says about tables. Names are compared as DuckDB does, without case."""
+"""Reads tables, columns and comments from the DuckDB catalogue. Names are compared without case, as DuckDB does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _HERE = "database_name = current_database() AND lower(schema_name) = lower(?)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """A table; `note` is its comment. Columns that DuckDB computes are told by its own refusal of a value."""
+    """A table as the catalogue describes it; `note` is its comment. Columns that DuckDB computes are not marked: DuckDB
+    refuses to insert into them."""
 
     table: TableName
     schema: TableSchema
@@ -60,7 +61,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
 
 
 def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
-    """What a table that takes the target's place would not have, in words; () = nothing."""
+    """What is attached to the target and a table in its place would not have, in words; () when there is nothing."""
     table = (target.table.schema, target.table.name)
     constraints = ask(
         f"SELECT count(*) FROM duckdb_constraints() WHERE {_HERE} AND lower(table_name) = lower(?)"

@@ -1,4 +1,4 @@
-"""Opens a DuckDB file: as a source read only, as a sink behind our own lock, as both in one engine."""
+"""Opens a DuckDB file: as a source read only, as a sink behind the lock of `embedded`, or as both in one engine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def open_sink(
 def open_source_and_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[tuple[SourcePorts, SinkPorts]]:
-    """One file as both, in one engine: DuckDB opens a file once per process. Raises as `open_sink` does."""
+    """Opens one file as source and sink in one engine, because DuckDB opens a file once per process. Raises as
+    `open_sink` does."""
     with _open_database(connection, lock_timeout_seconds, holder, target, MEMORY_LIMIT_BYTES) as database:
         yield _source_of(database), ports_of(database)
 

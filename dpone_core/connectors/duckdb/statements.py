@@ -1,4 +1,4 @@
-"""Hook scripts on DuckDB, on a cursor of their own."""
+"""Runs hook scripts on DuckDB, each on a cursor of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .database import Database
 
 
 class DuckDbStatements:
-    """DuckDB's own parser splits the script; without autocommit it is one transaction."""
+    """StatementPort. DuckDB's own parser splits the script; with `autocommit` false the whole script is one
+    transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -71,7 +72,7 @@ class DuckDbStatements:
 
 
 def ends_a_transaction(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
-    """Whether there was a transaction for COMMIT or ROLLBACK to end; DuckDB has no other way to ask."""
+    """Whether a COMMIT or ROLLBACK found an open transaction to end; DuckDB offers no other way to find out."""
     try:
         cursor.execute(statement)
     except duckdb.TransactionException as error:

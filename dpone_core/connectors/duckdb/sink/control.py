@@ -1,4 +1,4 @@
-"""Control tables on DuckDB: plain tables changed in transactions by one process and one thread at a time."""
+"""Control tables on DuckDB: plain tables that one process changes in transactions, one thread at a time."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DuckDbControlTables:
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, table: ControlTable, row: ControlRow) -> None:
-    """Older versions of the key go; a newer one stays and keeps winning when read."""
+    """Deletes older versions of the row's key and inserts the row. A newer version stays, and `read` returns it."""
     conditions, parameters = _conditions({name: row.get(name) for name in table.key})
     version = row.get(table.version_column)
     name = qualify(_name(table))

@@ -12,7 +12,8 @@ from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
 def sink_probe(database: Database) -> SqlSinkProbe:
-    """Distinct values are counted apart: their hash tables do not spill, and loads stream in less memory."""
+    """A probe that counts distinct values in separate queries: DuckDB does not spill these hash tables, and loads run
+    with a lower memory limit."""
     return SqlSinkProbe(
         SinkProbeDialect(
             resolve=resolve,

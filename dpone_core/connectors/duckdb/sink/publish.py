@@ -1,8 +1,8 @@
 """How DuckDB publishes a staged load in one transaction.
 
-One process has the file, and a publication is a transaction of one of its threads: no lock is needed, and a conflict
-between threads ends one of them. The marker is the target's comment. Any error may be one of the COMMIT, so each is
-settled by the marker.
+One process has the file, and every publication runs in a transaction of one of its threads. No lock is needed: if two
+threads conflict, one transaction fails. The load marker is in the comment of the target. Any error may come from the
+COMMIT, so the marker decides after each one.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> st
 
 
 def _write_marker(ask: Ask, target: TableName, before: TargetTable | None, marker: str) -> None:
-    """What its author wrote stays in the comment."""
+    """Writes the marker into the target's comment and keeps the text that its author wrote there."""
     comment = comment_with_marker(before.note if before is not None else "", marker)
     ask(f"COMMENT ON TABLE {qualify(target)} IS {literal_ansi(comment)}", ())
 

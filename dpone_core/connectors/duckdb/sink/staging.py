@@ -1,4 +1,4 @@
-"""Run-scoped staging on DuckDB: filled by one streaming insert in one transaction, published in another."""
+"""The staging table of one load on DuckDB: filled by one streaming insert in one transaction, published in another."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class DuckDbStaging:
 
 
 class _PayloadRows:
-    """The batches as one Arrow reader for DuckDB; keeps the first error, which DuckDB would only show as text."""
+    """The batches as one Arrow reader for DuckDB. It keeps the first error, which DuckDB would report as text only."""
 
     def __init__(self, payload: TableSchema, stored: TableSchema, batches: Iterable[pa.RecordBatch]) -> None:
         refuse_kind_change(payload, stored)

@@ -1,4 +1,4 @@
-"""The target on DuckDB: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a DuckDB target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 

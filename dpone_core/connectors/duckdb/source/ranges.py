@@ -1,6 +1,6 @@
-"""Key ranges of a DuckDB selection. Cursors share no snapshot: each range has its own.
+"""Key ranges of a DuckDB selection. Cursors cannot share a snapshot, so each range has its own.
 
-Text is compared by its UTF-8 bytes, which is the order of code points, whatever collation column or session have.
+Text is compared by its UTF-8 bytes, which is the order of code points, whatever the collation.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class DuckDbSource:
             return cursor.execute(sql, dict(parameters) or None).fetchall()
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor that takes no Python variable for a table."""
+        """A new cursor that never takes a Python variable for a table."""
         cursor = self._new_cursor()
         cursor.execute("SET python_enable_replacements = false")
         return cursor
@@ -85,7 +85,7 @@ class DuckDbSource:
 
 
 class DuckDbStream:
-    """One pass over a selection. Closing while another thread iterates stops the query that it waits for."""
+    """Reads a selection once. `close` from another thread stops the query that a reading thread waits for."""
 
     def __init__(
         self, source: DuckDbSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: str | None = None
@@ -122,7 +122,7 @@ class DuckDbStream:
                 self._running.interrupt()
 
     def expected_rows(self) -> int | None:
-        """Known of a whole table, which DuckDB counts by its metadata."""
+        """The row count in DuckDB's metadata; known of a whole table only."""
         if self._whole_table is None:
             return None
         return int(self._source.rows(f"SELECT count(*) FROM {self._whole_table}", {})[0][0])
@@ -138,7 +138,7 @@ class DuckDbStream:
                 self._running = None
 
     def _start_reader(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
-        """The engine computes a first piece when it starts, so a misfit may show here already."""
+        """Starts the query. DuckDB computes a first part at once, so a value without an exact form may raise here."""
         try:
             return cursor.sql(sql, params=dict(self._chosen.parameters) or None).to_arrow_reader(MAX_BATCH_ROWS)
         except duckdb.ConversionException as error:
@@ -173,7 +173,7 @@ class DuckDbStream:
 
 
 class _TranslatingCursor:
-    """A cursor for one block; what DuckDB raises there leaves as ConnectorError."""
+    """A cursor for one block; a DuckDB error inside it leaves as ConnectorError."""
 
     def __init__(self, new_cursor: NewCursor) -> None:
         self._new_cursor = new_cursor
@@ -191,7 +191,7 @@ class _TranslatingCursor:
 
 
 def relation(request: ExtractRequest) -> NamedSelection:
-    """What stands after FROM: the table, or the query as a subquery with bound tokens."""
+    """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
     if request.table is not None:
         return NamedSelection(text=qualify(resolve(request.table)))
     if request.query is None:
