@@ -63,8 +63,8 @@ def lineage_names(request: StageRequest) -> tuple[str, ...]:
 
 
 def may_swap(request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]) -> bool:
-    """Whether the staging table may take the target's place: there is no target, or nothing is attached to it that the
-    swap would lose."""
+    """Whether the staging table may take the target's place: there is no target yet, or a full refresh replaces a
+    target to which nothing is attached."""
     return target is None or (request.strategy is StrategyMode.FULL_REFRESH and not attachments)
 
 

@@ -1,4 +1,5 @@
-"""pyodbc, or the way to install what it stands on: every module of this connector takes it from here."""
+"""Imports pyodbc, or raises DriverMissingError with the way to install unixODBC. Every module of this connector imports
+pyodbc from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""pyodbc connections to one server: the catalog, counts and hook scripts; also the slow reader of the child."""
+"""pyodbc connections to one server, for catalogue, counts and hook scripts, and for the pyodbc reader of the child
+process."""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ _ABSENT: Final = "42S02"
 
 
 def connect(connection_string: str) -> pyodbc.Connection:
-    """A session in autocommit mode; the driver's own exceptions."""
+    """Opens a session in autocommit mode. Raises the driver's own exceptions."""
     connection = pyodbc.connect(connection_string, autocommit=True, timeout=_LOGIN_SECONDS)
     connection.add_output_converter(_DATETIMEOFFSET, offset_text)
     return connection
 
 
 def offset_text(raw: bytes) -> str:
-    """A datetimeoffset as its UTC instant in ISO 8601, all seven digits: pyodbc does not know the type (MSSQL-02)."""
+    """The UTC instant of a datetimeoffset in ISO 8601 with all seven digits; pyodbc does not know
+    this type (MSSQL-02)."""
     year, month, day, hour, minute, second, nanoseconds, hours, minutes = _LAYOUT.unpack(raw)
     moment = datetime(year, month, day, hour, minute, second) - timedelta(hours=hours, minutes=minutes)
     return f"{moment.isoformat()}.{nanoseconds // 100:07d}+00:00"

@@ -43,7 +43,7 @@ TEXTUAL_KINDS: Final = frozenset({ColumnKind.TIME, ColumnKind.TIMESTAMP, ColumnK
 
 
 def parts_of(native: str) -> tuple[str, int | None, int | None]:
-    """Name, first and second number of a type as SQL Server writes it; -1 stands for max."""
+    """The name, first and second number of a type as SQL Server writes it; -1 stands for max."""
     found = _NATIVE.match(native.lower().strip())
     if found is None:
         return native.lower(), None, None
@@ -70,7 +70,7 @@ def column_type(native: str) -> ColumnType:
 
 
 def is_unbounded(column: Column) -> bool:
-    """Whether the driver cannot know how long a value may be."""
+    """Whether values have no maximum length that the driver could know."""
     name, first, _ = parts_of(column.type.native)
     return first == UNBOUNDED or name in _LONG_TEXT or name == "image"
 
@@ -116,7 +116,8 @@ def length_expression(column: Column) -> str:
 
 
 def comparison_expression(column: Column) -> str:
-    """Text by its bytes, so that case, accents and trailing blanks count (MSSQL-16); else as the engine compares it."""
+    """The SQL whose distinct values are counted: text by its bytes, so that case, accents and trailing blanks count
+    (MSSQL-16); other kinds as the engine compares them."""
     quoted = quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CAST({quoted} AS nvarchar(max)) AS varbinary(max))"

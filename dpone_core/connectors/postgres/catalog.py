@@ -1,4 +1,5 @@
-"""What the catalogue says about a source: the columns of a relation, or of a query that is only prepared."""
+"""Reads the columns of a source from the PostgreSQL catalogue: of a relation, or of a query that is prepared and not
+run."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ FROM parts JOIN pg_catalog.pg_class AS c ON c.oid = parts.oid AND c.relkind IN (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedQuery:
-    """What PostgreSQL promises for a query: its columns, and the types it gave the bound tokens, by their SQL names."""
+    """What PostgreSQL answers when it prepares a query: the columns, and the SQL type of each bound token."""
 
     schema: TableSchema
     parameter_types: tuple[str, ...]
@@ -63,7 +64,7 @@ def qualify(table: TableName) -> str:
 
 
 def relation_id(database: Database, table: TableName) -> int | None:
-    """oid of a relation that has rows; without a schema the session's search_path finds it. None = absent."""
+    """The oid of a table or view; without a schema it is looked up in the session's search_path. None when absent."""
     rows = database.rows(
         "SELECT oid FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass($1) AND relkind::text = ANY($2)",
         (qualify(table), list(_READABLE_KINDS)),
@@ -72,7 +73,7 @@ def relation_id(database: Database, table: TableName) -> int | None:
 
 
 def estimated_rows(database: Database, table: TableName) -> int | None:
-    """What the statistics say of a table, its partitions included; None where they say nothing."""
+    """The row estimate of a table, partitions included, from the statistics; None where there is none."""
     (row,) = database.rows(_ESTIMATE_SQL, (qualify(table),))
     return None if row[0] is None else int(row[0])
 
@@ -87,7 +88,8 @@ def relation_schema(database: Database, table: TableName) -> TableSchema | None:
 
 
 def prepare_query(database: Database, text: str) -> PreparedQuery:
-    """`text` has its tokens as $1, $2, ...; it is parsed and planned, never run."""
+    """Prepares `text`, whose tokens are $1, $2, ...: PostgreSQL parses and plans it and runs nothing. Raises
+    ConnectorError `source_request_invalid` for a statement without columns."""
     result = database.retry_when_lost(lambda connection: describe_statement(connection, text))
     fields = [((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i), True) for i in range(result.nfields)]
     if not fields:
@@ -101,7 +103,7 @@ def prepare_query(database: Database, text: str) -> PreparedQuery:
 
 
 def describe_statement(connection: psycopg.Connection, text: str) -> PGresult:
-    """The columns and parameters of one statement that is prepared and not run; raises psycopg.Error."""
+    """The columns and parameters of one statement, which is prepared and not run. Raises psycopg.Error."""
     result = connection.pgconn.prepare(b"", text.encode())
     if result.status == pq.ExecStatus.COMMAND_OK:
         result = connection.pgconn.describe_prepared(b"")

@@ -1,4 +1,4 @@
-"""Hook scripts on PostgreSQL, on a connection of their own."""
+"""Runs hook scripts on PostgreSQL, each on a connection of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARK_IS_SET: Final = b"SELECT current_setting('dpone.script', true) = 'on'"
 
 
 class PostgresStatements:
-    """Each statement is its own transaction, or the whole script is one (`autocommit` false)."""
+    """StatementPort. Each statement is a transaction of its own; with `autocommit` false the whole script is one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -38,7 +38,7 @@ class PostgresStatements:
         return len(statements)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """In a transaction that may not write."""
+        """Runs one statement in a read-only transaction."""
         with self._connect() as connection:
             try:
                 connection.execute("BEGIN READ ONLY")
@@ -59,7 +59,8 @@ class PostgresStatements:
 
     @staticmethod
     def _run(connection: psycopg.Connection, script: StatementScript, statements: tuple[str, ...]) -> None:
-        """Without autocommit a setting that lives as long as the transaction shows whether it still is the same."""
+        """Runs the statements. Without autocommit, a setting that lives as long as the transaction shows whether the
+        script ended it."""
         cursor = psycopg.RawCursor(connection)
         if not script.autocommit:
             cursor.execute(b"BEGIN")
@@ -86,7 +87,7 @@ def _bind(script: StatementScript, statement: str) -> BoundSql:
 
 
 def _stream_rows(cursor: psycopg.RawCursor[Any], bound: BoundSql) -> Iterator[tuple[Any, ...]]:
-    """Rows one by one as the server sends them, to the end; a statement without rows yields none."""
+    """Yields the rows one at a time as the server sends them, to the end; a statement without rows yields none."""
     try:
         yield from cursor.stream(bound.text.encode(), bound.parameters or None)
     except psycopg.ProgrammingError as error:

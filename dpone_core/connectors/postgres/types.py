@@ -1,8 +1,8 @@
-"""PostgreSQL types -> ours, and the SQL that reads each kind exactly or stops the query.
+"""PostgreSQL types as column types of dpone, and the SQL that reads each kind exactly or stops the query.
 
-The reader takes PostgreSQL's binary values as they are, so every value that Arrow would show as another one (infinite
-dates, 24:00, numeric) is cast or guarded inside the generated SELECT. `Column.type.native` is the base type's name as
-`format_type` spells it; the reading expression follows from it and the kind.
+The reader takes PostgreSQL's binary values unchanged. Values that Arrow would show as others (infinite dates, 24:00,
+numeric) are cast or checked in the generated SELECT. `Column.type.native` is the base type's name as `format_type`
+writes it; the reading expression follows from it and the kind.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _decimal(typmod: int, native: str) -> ColumnType:
 
 
 def reading_expression(column: Column, quoted: str) -> str:
-    """Raises inside the engine at the first value that has no exact form; NULL stays NULL."""
+    """The SQL that reads a column. It raises in PostgreSQL at the first value without an exact
+    form; NULL stays NULL."""
     match column.type.kind:
         case ColumnKind.DECIMAL if is_scaled(column):
             factor = 10 ** (column.type.scale or 0)
@@ -86,7 +87,8 @@ def misfit_condition(column: Column, quoted: str) -> str | None:
 
 
 def comparison_expression(column: Column, quoted: str) -> str:
-    """What is counted as distinct: the text that is read, where PostgreSQL would call different texts equal."""
+    """The SQL whose distinct values are counted: the text that is read, because PostgreSQL may call different texts
+    equal."""
     if column.type.kind is not ColumnKind.STRING or is_plain_text(column):
         return quoted
     return f"abbrev({quoted})" if column.type.native == "inet" else f"{quoted}::text"
@@ -101,7 +103,7 @@ def is_scaled(column: Column) -> bool:
 
 
 def decode(column: Column, values: pa.Array) -> pa.Array:
-    """Scaled integers as the decimals they are. Raises ValueError when one has more digits than the type."""
+    """Decimals from the scaled integers that are read. Raises ValueError for a value with more digits than the type."""
     if not is_scaled(column):
         return values
     precision, scale = column.type.precision or 0, column.type.scale or 0
@@ -116,7 +118,8 @@ def decode(column: Column, values: pa.Array) -> pa.Array:
 
 
 def _guard(quoted: str, condition: str, type_name: str) -> str:
-    """No date or time type takes a text that ends in words, so any other value than NULL stops the query."""
+    """SQL that raises for every value but NULL that does not meet the condition: it casts a text that ends in words to
+    the type, which no date or time type accepts."""
     return f"CASE WHEN {condition} THEN {quoted} ELSE ({quoted}::text || ' has no exact form')::{type_name} END"
 
 

@@ -1,4 +1,4 @@
-"""What the catalogue says about a target: its columns, its load marker, and what hangs on it."""
+"""Reads a target from the SQL Server catalogue: columns, load marker, and what is attached to it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ _ATTACHED: Final = " UNION ".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """`computed` are the columns that only SQL Server fills; `note` is the extended property."""
+    """A table of the catalogue. `computed` are the columns that only SQL Server fills; `note` is the text of an
+    extended property."""
 
     table: TableName
     object_id: int
@@ -102,7 +103,8 @@ def qualify(table: TableName) -> str:
 
 
 def resolve(table: TableName) -> TableName:
-    """With its schema spelled out; refuses names that SQL Server does not take."""
+    """The table with its schema made explicit. Raises ConnectorError `sink_column_unsupported` for a name that SQL
+    Server does not take."""
     resolved = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
     require_name(resolved.schema or "")
     require_name(resolved.name)
@@ -132,7 +134,7 @@ def target_table(ask: Ask, table: TableName, note: str = MARKER) -> TargetTable 
 
 
 def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
-    """What a table that takes the target's place would not have, in words; () = nothing."""
+    """What is attached to the target and a table in its place would not have, in words; () when there is nothing."""
     return tuple(sorted(str(row[0]) for row in ask(_ATTACHED.replace("{oid}", str(target.object_id)), ())))
 
 
@@ -145,7 +147,8 @@ def table_names(database: Database, schema: str) -> tuple[str, ...]:
 
 
 def property_statement(table: TableName, name: str, value: str, *, exists: bool) -> str:
-    """Sets an extended property of a table; the table's own author never uses our names."""
+    """The statement that sets an extended property of a table. The names of dpone's properties are reserved: the
+    table's author does not use them."""
     procedure = "sp_updateextendedproperty" if exists else "sp_addextendedproperty"
     arguments = {
         "name": name,
@@ -159,5 +162,5 @@ def property_statement(table: TableName, name: str, value: str, *, exists: bool)
 
 
 def national_literal(text: str) -> str:
-    """A literal of any characters, whatever the code page."""
+    """An N'' literal, which holds any characters whatever the code page."""
     return "N'" + text.replace("'", "''") + "'"

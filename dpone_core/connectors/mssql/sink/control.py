@@ -31,7 +31,8 @@ _OURS: Final = " WITH (UPDLOCK, HOLDLOCK)"
 
 
 class MssqlControlTables:
-    """Writes are durable when they return. An upsert whose answer is lost is written again, for it is idempotent."""
+    """ControlTables of one database. A write is durable when it returns. An upsert whose answer is lost is written
+    again, which has the same result."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,7 +75,7 @@ class MssqlControlTables:
         )
 
     def _upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
-        """A newer version that is there already stays."""
+        """Replaces the row of the same key, unless the stored version is newer."""
         with self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask:
             for row in rows:
                 key = {name: row.get(name) for name in table.key}
@@ -155,7 +156,7 @@ def _conditions(table: ControlTable, where: ControlRow) -> tuple[str, list[Contr
 
 
 def _mark(table: ControlTable, column: ControlColumn) -> str:
-    """NULL has no type of its own, so every parameter is told its type."""
+    """The parameter marker of a column, cast to the column's type: a bare NULL has no type."""
     return f"CAST(? AS {_type_text(table, column)})"
 
 

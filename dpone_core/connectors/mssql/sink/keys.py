@@ -1,4 +1,4 @@
-"""Keys that are equal exactly: text by its bytes, whatever the collation says of case and blanks (MSSQL-15)."""
+"""Compares keys exactly: text by its bytes, whatever the collation does with case and blanks (MSSQL-15)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def key_list(columns: Sequence[Column], qualifier: str = "") -> str:
 
 
 def same_key(columns: Sequence[Column], left: str, right: str) -> str:
-    """The plain comparison comes first, so that an index can serve it; for text the bytes decide."""
+    """The condition that two rows have the same key. The plain comparison comes first, so that an index can serve it;
+    for text the bytes decide."""
     parts: list[str] = []
     for column in columns:
         name = quote_name(column.name)

@@ -1,4 +1,4 @@
-"""Lineage values as T-SQL literals, and T-SQL's spelling of the row id."""
+"""The lineage columns as T-SQL literals, and the row id in T-SQL."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ class MssqlRowId:
 
 
 def _clock(moment: str) -> str:
-    """As Python writes it: without a fraction that is zero."""
+    """The SQL text of a moment as Python writes it: without a fraction of zero."""
     return f"REPLACE(CONVERT(nvarchar(27), {moment}, 121), N'.000000', N'')"

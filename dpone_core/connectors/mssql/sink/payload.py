@@ -1,7 +1,8 @@
-"""The rows of a load as parameters: cast strictly, checked for what SQL Server would round, cut or refuse.
+"""The rows of a load as statement parameters: cast strictly, and checked for values that SQL Server would round,
+shorten or refuse.
 
-Decimals, dates, times and uuids travel as text that the server reads alike in every language setting: drivers bend
-them (a datetimeoffset has no parameter type, Python's times have six digits).
+Decimals, dates, times and uuids travel as text that the server reads alike in every language setting. As typed
+parameters the driver would change them (a datetimeoffset has no parameter type, Python's times have six digits).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _INPUTS: Final = {
 
 
 class PayloadRows:
-    """One pass over the batches, in chunks of what one statement takes: flat lists of whole rows."""
+    """Reads the batches once, in chunks as large as one statement takes: flat lists of whole rows."""
 
     def __init__(
         self, payload: TableSchema, stored: tuple[StoredColumn, ...], batches: Iterable[pa.RecordBatch]
@@ -120,7 +121,7 @@ def _moments_fit(column: Column, values: pa.Array) -> bool:
 
 
 def _longest_text(values: pa.Array) -> int:
-    """In UTF-16 units: a character beyond the basic plane takes two. Counted only where it may matter."""
+    """The length of the longest text in UTF-16 units, where a character beyond the basic plane takes two."""
     characters = _greatest(pc.utf8_length(values))
     if _greatest(pc.binary_length(values)) == characters:
         return characters
@@ -156,7 +157,7 @@ def _format_values(values: pa.Array, spelling: Callable[[Any], str]) -> list[obj
 
 
 def _seven_digits(texts: pa.Array) -> list[str | None]:
-    """Nanoseconds are written with nine digits, of which the last two are zeros."""
+    """The texts without their last two digits: nanoseconds are written with nine, and the last two are zeros."""
     found: list[str | None] = []
     for text in texts.to_pylist():
         whole, point, digits = (text or "").partition(".")

@@ -1,7 +1,8 @@
 """How SQL Server publishes a staged load in one transaction.
 
-Every publication of a target takes one application lock first, which ends with its transaction: whoever asks later, on
-another session, waits for it and then knows. The marker is an extended property of the target. Other writers wait.
+Every publication of a target first takes an application lock that ends with its transaction, so another session that
+takes the lock waits until the outcome is known. Other writers wait for a table lock. The load marker is an extended
+property of the target.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def lock_name(target: TableName) -> str:
 
 
 def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
-    """Held until the transaction ends; the procedure tells of a timeout by its return value alone."""
+    """Takes the application lock of the target until the transaction ends. Raises ConnectorError `finaliser_refused` on
+    a timeout, which the procedure reports by its return value."""
     granted = ask(
         f"DECLARE @granted int; EXEC @granted = sp_getapplock @Resource = {national_literal(lock_name(target))},"
         f" @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = {milliseconds};"
@@ -90,7 +92,7 @@ def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
 
 
 def _keep_writers_out(ask: Ask, target: TableName) -> None:
-    """Any look takes the lock, which stays until the transaction ends."""
+    """Takes the table lock by a SELECT with a hint; it stays until the transaction ends."""
     ask(f"SELECT TOP (1) 1 AS one FROM {qualify(target)} WITH (TABLOCK, HOLDLOCK)", ())
 
 
@@ -111,12 +113,12 @@ def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> st
 
 
 def _rename(table: TableName, name: str) -> str:
-    """The new name is taken as it is written, without brackets."""
+    """The statement that renames a table. The procedure takes the new name literally, so it has no brackets."""
     return f"EXEC sp_rename {national_literal(qualify(table))}, {national_literal(name)}"
 
 
 def _write_marker(ask: Ask, target: TableName, before: TargetTable | None, marker: str) -> None:
-    """A table that took the target's place has no marker yet."""
+    """Writes the load marker; a table that took the target's place has no property to replace yet."""
     published = target_table(ask, target)
     marked = published is not None and published.note != ""
     ask(property_statement(target, MARKER, marker, exists=marked), ())
@@ -140,7 +142,7 @@ def _delete_partitions(target: TableName, staged: TableName, by: PartitionBy, co
 
 
 def partition_expression(by: PartitionBy, column: Column) -> str:
-    """What rows of one partition have in common; instants are taken in UTC."""
+    """The expression that is equal for all rows of one partition; instants count in UTC."""
     if by.granularity is PartitionGranularity.VALUE:
         return exact_expression(column)
     name = quote_name(column.name)

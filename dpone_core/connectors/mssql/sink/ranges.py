@@ -25,6 +25,7 @@ def range_staging(database: Database) -> SqlRangeStaging[TargetTable]:
 
 
 def _definition(table: str, staging: WholeStaging[TargetTable]) -> str:
-    """Defined as one reader's staging is once it is filled: it may become the target."""
+    """The SQL after CREATE for the table of all ranges: the final form of a staging table, which
+    may become the target."""
     stored = stored_columns(LAYOUT, staging.request, staging.target, staging.attachments)
     return f"TABLE {table} ({', '.join(final_columns(staging.request, stored).values())})"

@@ -1,4 +1,4 @@
-"""Staged rows of SQL Server as Arrow: read as a source reads, in the kinds of the payload."""
+"""Reads staged rows of SQL Server back as Arrow, in the types of the payload."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREADABLE: Final = "staged_rows_unreadable"
 
 
 class MssqlStagedRows:
-    """StagedRowsPort; how a column is read follows from the type it has in staging."""
+    """StagedRowsPort. The type of a staged column decides how it is read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

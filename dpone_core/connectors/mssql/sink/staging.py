@@ -1,7 +1,7 @@
-"""Run-scoped staging on SQL Server: filled by statements of many rows, published in one transaction.
+"""The staging table of one load on SQL Server: filled by statements of many rows, published in one transaction.
 
-Nobody sees staging, so each statement is its own transaction; a lost answer ends the load, it is never sent again.
-Wire-tested against a TDS double; the same suite runs against a server.
+Nobody reads staging, so each statement is a transaction of its own. A lost answer ends the load; the statement is never
+repeated. Wire-tested against a TDS double; the same suite runs against a server.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class MssqlStaging:
         return publish(publication_dialect(self._database), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Dropping is idempotent, so a lost answer is asked for once more."""
+        """Drops the tables of one load. Dropping is repeatable, so it is tried again when an answer is lost."""
         staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
@@ -137,7 +137,7 @@ class MssqlStaging:
         return self._database.error(error, _NOT_TAKEN, "sink_statement_refused")
 
     def _shape(self, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]) -> None:
-        """Defaults go and the row id comes: the definition that is published names no load."""
+        """Removes the defaults and adds the row id, so that the published definition names no load."""
         for constraint in _constraints(request, staged):
             self._run(f"ALTER TABLE {qualify(staged)} DROP CONSTRAINT {quote_name(constraint)}", _NOT_TAKEN)
         if request.lineage.row_id_columns:
@@ -165,13 +165,14 @@ class MssqlStaging:
         )
 
     def _drop_what_may_be_there(self, staged: TableName) -> None:
-        """What cannot be dropped now is reported as a leftover."""
+        """Drops the staging table after an error. If that fails it is reported as a leftover."""
         with suppress(DponeError):
             self._drop(staged)
 
 
 def final_columns(request: StageRequest, stored: tuple[StoredColumn, ...]) -> dict[str, str]:
-    """Quoted names and definitions of staging once it is filled: without defaults, technical columns never NULL."""
+    """Quoted names and definitions of the filled staging table: no defaults, and technical columns
+    that are never NULL."""
     names = (*request.lineage.constants, *((ROW_ID,) if request.lineage.row_id_columns else ()))
     return {quote_name(column.column.name): column.definition for column in stored} | {
         quote_name(name): f"{quote_name(name)} {lineage_type(name)} NOT NULL" for name in names

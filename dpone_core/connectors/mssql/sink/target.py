@@ -1,4 +1,4 @@
-"""The target on SQL Server: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a SQL Server target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class MssqlTarget:
         return find_artifacts(target, schema, table_names(self._database, schema))
 
     def _require_rights(self, request: StageRequest, table: TableName) -> None:
-        """Of the login, on the schemas of target and staging, in a database that takes writes."""
+        """Raises ConnectorError `finaliser_assumption_failed` unless the database takes writes and the login has the
+        rights on the schemas of target and staging."""
         if self._answer("CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60))") == "READ_ONLY":
             raise ConnectorError("the database is read only", code=_ASSUMPTION, fix="load into the primary")
         self._require(

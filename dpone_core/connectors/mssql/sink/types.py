@@ -1,4 +1,4 @@
-"""Our column types as T-SQL's, and which types of an existing table take rows exactly."""
+"""Column types of dpone as T-SQL types, and which types of an existing table can take rows exactly."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def type_text(column: Column, *, is_key: bool = False) -> str:
 
 
 def new_column(column: Column, unique_key: tuple[str, ...] = ()) -> StoredColumn:
-    """A column that this load creates; text of a key has a bound, so that it can be indexed."""
+    """The staging column for a column that this load creates. Text of a key gets a bound, so that it can be indexed."""
     return StoredColumn(column=column, declared_type=type_text(column, is_key=column.name in unique_key))
 
 
@@ -105,7 +105,7 @@ def lineage_type(name: str) -> str:
 
 
 def writable_column(column: Column) -> Column:
-    """A column of the catalogue as a target offers it: unsupported where writing would change a value silently."""
+    """A column of the target for writing; its type is `unsupported` where writing would silently change a value."""
     why = _INEXACT.get(parts_of(column.type.native)[0])
     if why is None:
         return column
@@ -114,7 +114,8 @@ def writable_column(column: Column) -> Column:
 
 
 def require_storable(schema: TableSchema) -> None:
-    """Refuses names and types that SQL Server does not hold. Names that differ by case only are one there."""
+    """Raises ConnectorError `sink_column_unsupported` for names and types that SQL Server cannot hold. Names that
+    differ by case only are one name there."""
     for column in schema.columns:
         require_name(column.name)
         type_text(column)

@@ -1,4 +1,4 @@
-"""The two readers, as they run in the child process: arrow-odbc in bulk, pyodbc for values without a bound."""
+"""The two readers that run in the child process: arrow-odbc for bulk, pyodbc for values without a maximum length."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ class SourceValueError(ConnectorError):
 def read_by_arrow_odbc(
     *, connection_string: str, sql: str, parameters: Sequence[str], max_text_size: int | None
 ) -> pa.RecordBatchReader:
-    """ASCII arguments only: the driver manager reads others as Latin-1 and says nothing.
-
-    A value longer than its buffer is an error of the reader, never cut: SourceValueError.
-    """
+    """Reads in bulk. Arguments must be ASCII, because the driver manager silently reads others as Latin-1. Raises
+    SourceValueError for a value longer than its buffer; no value is cut."""
     from arrow_odbc import TextEncoding, read_arrow_batches_from_odbc
 
     reader = read_arrow_batches_from_odbc(

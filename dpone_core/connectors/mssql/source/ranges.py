@@ -1,4 +1,4 @@
-"""Key ranges of a SQL Server selection. A snapshot cannot be shared between connections: each range has its own."""
+"""Key ranges of a SQL Server selection. Connections cannot share a snapshot, so each range has its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .selection import CURSOR_KINDS, Condition, compare_to_bound, selection
 
 
 class MssqlRanges:
-    """RangeSourcePort over one server. No text keys (collations), no uniqueidentifier (its order is its own)."""
+    """RangeSourcePort over one server. Text keys (collations) and uniqueidentifier (an order of its
+    own) are refused."""
 
     def __init__(self, session: Session, source: MssqlSource) -> None:
         self._session = session

@@ -1,7 +1,5 @@
-"""Reading SQL Server: types from the catalog, values in exact form, by a reader in a child process.
-
-Wire-tested against a TDS double; the same suite runs against a server.
-"""
+"""Reads SQL Server: types from the catalogue, values in exact form, by a reader in a child process. Wire-tested against
+a TDS double; the same suite runs against a server."""
 
 from __future__ import annotations
 
@@ -138,7 +136,8 @@ class MssqlStream:
         self._reader.close()
 
     def _explain(self, error: ConnectorError) -> ConnectorError:
-        """An error of the child process has crossed as its code; here it gets its class and names its column."""
+        """The ConnectorError for an error of the child process, which arrives as its code; it gets its class again and
+        names the column."""
         if error.code != OUT_OF_RANGE:
             return error
         column = next((c for c in self.schema.columns if error.message.startswith(f"column {c.name!r}:")), None)
@@ -186,7 +185,8 @@ def _request(session: Session, chosen: Selection, schema: TableSchema) -> ChildR
 
 
 def _reason_for_pyodbc(session: Session, text: str) -> str | None:
-    """arrow-odbc takes narrow text, which the driver manager turns to Latin-1 without a word."""
+    """Why this query needs pyodbc; None when arrow-odbc can read it. arrow-odbc takes narrow text only, which the
+    driver manager silently turns to Latin-1."""
     if session.address.reader == "pyodbc":
         return "asked for by the connection"
     if not text.isascii():

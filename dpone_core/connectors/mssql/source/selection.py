@@ -1,4 +1,4 @@
-"""The parts of a T-SQL query around an extract request, with its bound parameters."""
+"""The FROM and WHERE part of a T-SQL query for an extract request, with its bound parameters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Condition:
 
 
 def bound_query(request: ExtractRequest, placeholder: Callable[[int], str]) -> tuple[str, tuple[str, ...]]:
-    """The one statement of a query and the values of its tokens."""
+    """The query as one statement, and the values of its tokens."""
     if request.query is None:
         raise ConnectorError("SQL Server reads a table or a query", code="source_request_invalid")
     bound = bind_tokens(request.query, request.token_values, placeholder)
@@ -51,6 +51,7 @@ def bound_query(request: ExtractRequest, placeholder: Callable[[int], str]) -> t
 
 
 def relation(request: ExtractRequest) -> Selection:
+    """The SQL after FROM: the table, or the query as a subquery."""
     if request.table is not None:
         table = f"{quote_name(request.table.schema or DEFAULT_SCHEMA)}.{quote_name(request.table.name)}"
         return Selection(text=f"FROM {table} AS dpone_source")
@@ -60,7 +61,7 @@ def relation(request: ExtractRequest) -> Selection:
 
 
 def selection(request: ExtractRequest, schema: TableSchema, *, also: tuple[Condition, ...] = ()) -> Selection:
-    """The relation with the half-open window of the request and the conditions `also`."""
+    """The rows of the request in its half-open window that also meet the conditions `also`."""
     base = relation(request)
     conditions = (*_window_conditions(request, schema), *also)
     if not conditions:
@@ -82,7 +83,7 @@ def _window_conditions(request: ExtractRequest, schema: TableSchema) -> tuple[Co
 
 
 def compare_to_bound(column: Column, operator: str, bound: str) -> Condition:
-    """The column against a bound of its own type."""
+    """The condition that compares a column with a bound of the column's type."""
     text = f"{quote_name(column.name)} {operator} CAST(? AS {parameter_type(column)})"
     return Condition(text=text, parameters=(bound_value(column, bound),))
 
@@ -92,7 +93,8 @@ def find_cursor_column(schema: TableSchema, name: str) -> Column:
 
 
 def parameter_type(column: Column) -> str:
-    """The cursor's own type, so that a bound is compared as the column is and an index is used (MSSQL-06)."""
+    """The T-SQL type of a cursor's parameter: the column's own, so that the comparison is exact and can use an index
+    (MSSQL-06)."""
     kind, fraction = column.type.kind, column.type.fraction
     match kind:
         case ColumnKind.DECIMAL:
@@ -109,7 +111,7 @@ def parameter_type(column: Column) -> str:
 
 
 def bound_value(column: Column, text: str) -> str:
-    """A window bound as T-SQL reads it in every language setting."""
+    """A window bound as text that T-SQL reads alike in every language setting."""
     value = window_bound(column, text)
     if column.type.kind is ColumnKind.TIMESTAMP_TZ:
         moment = datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)
@@ -123,7 +125,7 @@ def bound_value(column: Column, text: str) -> str:
 
 
 def _digits(value: str) -> str:
-    """The fraction of a second, seven digits; Python keeps six."""
+    """The fraction of a second in seven digits; Python keeps six."""
     fraction = value.partition(".")[2]
     seen = ""
     for character in fraction:

@@ -1,4 +1,5 @@
-"""What the catalogue says about a target: its columns as it declares them, its comment, and what hangs on it."""
+"""Reads a target from the PostgreSQL catalogue: columns with their declared types, comment, and
+what is attached to it."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ SELECT DISTINCT what FROM attached ORDER BY what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetColumn:
-    """`declared` is its type in the words of the catalogue, a domain by its name."""
+    """A column of the target. `declared_type` is its type as the catalogue writes it; a domain appears by its name."""
 
     column: Column
     declared_type: str
@@ -107,7 +108,8 @@ class TargetTable:
 
 
 def resolve(table: TableName) -> TableName:
-    """With its schema spelled out; refuses names that PostgreSQL would cut."""
+    """The table with its schema made explicit. Raises ConnectorError `sink_column_unsupported` for a name that
+    PostgreSQL would shorten."""
     resolved = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
     require_name(resolved.schema or "")
     require_name(resolved.name)
@@ -120,7 +122,7 @@ def artifact_of(ref: LoadRef, role: str) -> TableName:
 
 
 def target_table(ask: Ask, table: TableName) -> TargetTable | None:
-    """None when nothing that holds rows has that name."""
+    """The table of that name; None when no table, view or foreign table has it."""
     found = ask(_RELATION_SQL, (table.schema, table.name))
     if not found:
         return None
@@ -146,7 +148,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
 
 
 def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
-    """What a table that takes the target's place would not have, in words; () = nothing."""
+    """What is attached to the target and a table in its place would not have, in words; () when there is nothing."""
     return tuple(str(row[0]) for row in ask(_ATTACHED_SQL, (target.oid,)))
 
 

@@ -30,7 +30,8 @@ Cursor = psycopg.RawCursor[tuple[Any, ...]]
 
 
 class PostgresControlTables:
-    """Writes are durable when they return. An upsert whose answer is lost is written again, for it is idempotent."""
+    """ControlTables of one database. A write is durable when it returns. An upsert whose answer is lost is written
+    again, which has the same result."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -108,14 +109,14 @@ class PostgresControlTables:
 
 
 def _insert(cursor: Cursor, table: ControlTable, row: ControlRow) -> bool:
-    """False when somebody else was first under this key."""
+    """Inserts the row; returns False when another process has already inserted one with this key."""
     sql, values = _insertion(table, row)
     cursor.execute(f"{sql} ON CONFLICT DO NOTHING".encode(), values)
     return cursor.rowcount == 1
 
 
 def _replace(cursor: Cursor, table: ControlTable, row: ControlRow) -> None:
-    """A newer version that is there already stays."""
+    """Replaces the row of the same key, unless the stored version is newer."""
     sql, values = _insertion(table, row)
     key = ", ".join(map(quote_ansi, table.key))
     version = quote_ansi(table.version_column)
@@ -143,7 +144,8 @@ def _select(table: ControlTable, where: ControlRow) -> tuple[str, list[ControlVa
 
 
 def _conditions(where: ControlRow) -> tuple[str, list[ControlValue]]:
-    """NULL is asked for without a parameter, which would have no type."""
+    """The WHERE clause and its parameters. NULL is compared without a parameter, because such a parameter would have no
+    type."""
     parts: list[str] = []
     values: list[ControlValue] = []
     for name, value in where.items():

@@ -1,4 +1,4 @@
-"""Filling staging: one ADBC transaction that creates the table, copies the rows and gives it its final form."""
+"""Fills the staging table in one ADBC transaction: creates it, copies the rows and gives it its final form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAVEPOINT: Final = "SAVEPOINT dpone_cast"
 
 
 class CopyTransaction:
-    """One open transaction on a connection of its own."""
+    """An open transaction on a connection of its own."""
 
     def __init__(self, connection: adbc.Connection) -> None:
         self._connection = connection
@@ -35,7 +35,7 @@ class CopyTransaction:
             return list(cursor.fetchall()) if cursor.description else []
 
     def copy(self, table: TableName, rows: PayloadRows) -> None:
-        """Every row of `rows`; what a batch or the reader raised comes out as it was raised."""
+        """Copies every row of `rows`; raises the error of a batch or of the reader unchanged."""
         with closing(self._connection.cursor()) as cursor:
             try:
                 cursor.adbc_ingest(table.name, rows.reader(), mode="append", db_schema_name=table.schema)
@@ -43,7 +43,8 @@ class CopyTransaction:
                 raise rows.failure or error from error
 
     def alter(self, table: TableName, actions: list[str], cast: tuple[StoredColumn, ...]) -> None:
-        """All actions in one rewrite of the table; a value that a cast does not take is refused by its column."""
+        """Runs all actions in one rewrite of the table. Raises ConnectorError, naming the column, when a value cannot
+        be cast."""
         if not actions:
             return
         self.run(_SAVEPOINT)
@@ -69,7 +70,8 @@ class CopyTransaction:
 
 @contextmanager
 def begin_copy(database: Database) -> Iterator[CopyTransaction]:
-    """Commits at the end of the block. Ending the session rolls back, whatever happened before."""
+    """Opens the transaction; it commits at the end of the block. On an error the connection is closed, which rolls
+    back."""
     try:
         connection = adbc.connect(database.uri, autocommit=True)
     except adbc.Error as error:

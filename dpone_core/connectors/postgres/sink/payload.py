@@ -1,4 +1,4 @@
-"""The rows of a load as COPY takes them: cast strictly, and checked for what COPY would round, cut or refuse."""
+"""The rows of a load for COPY: cast strictly, and checked for values that COPY would round, shorten or refuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LAST_DAY: Final = 2_145_042_905
 
 
 class PayloadRows:
-    """One pass over the batches; keeps the first error, which the driver would only show as text."""
+    """Reads the batches once. It keeps the first error, which the driver would report as text only."""
 
     def __init__(
         self, payload: TableSchema, stored: tuple[StoredColumn, ...], batches: Iterable[pa.RecordBatch]
@@ -73,7 +73,8 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
 
 
 def _moments_fit(column: Column, values: pa.Array) -> bool:
-    """COPY rounds to the column's fraction; Arrow has units for 0, 3 and 6 digits only."""
+    """Whether every value has at most the column's digits of a second. COPY would round it, and Arrow has units for 0,
+    3 and 6 digits only."""
     fraction = 6 if column.type.fraction is None else column.type.fraction
     if not has_at_most(values, fraction):
         return False
@@ -87,7 +88,8 @@ def _longest(values: pa.Array) -> int:
 
 
 def _has_nul(values: pa.Array) -> bool:
-    """Whole buffers first: a byte 0 is rare, and finding none is cheap."""
+    """Whether a text holds a NUL character. Whole buffers are searched first: a zero byte is rare, and finding none is
+    cheap."""
     data = values.buffers()[2]
     if data is None or data.to_pybytes().find(b"\0") < 0:
         return False

@@ -1,7 +1,8 @@
 """How PostgreSQL publishes a staged load in one transaction.
 
-Every publication of a target takes one advisory lock first, which ends with its transaction: whoever asks later, on
-another session, waits for it and then knows. The marker is the target's comment. Other writers wait.
+Every publication of a target first takes an advisory lock that ends with its transaction, so another session that takes
+the lock waits until the outcome is known. Other writers wait for a table lock. The load marker is in the comment of the
+target.
 """
 
 from __future__ import annotations
@@ -100,13 +101,13 @@ def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> st
 
 
 def _require_schema(ask: Ask, schema: str) -> None:
-    """Asking for one that is there needs no right to create any."""
+    """Creates the schema unless it exists; the existing one needs no right to create."""
     if not ask("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", (schema,)):
         ask(f"CREATE SCHEMA {quote_ansi(schema)}", ())
 
 
 def _write_marker(ask: Ask, target: TableName, before: TargetTable | None, marker: str) -> None:
-    """What its author wrote stays in the comment."""
+    """Writes the marker into the target's comment and keeps the text that its author wrote there."""
     comment = comment_with_marker(before.note if before is not None else "", marker)
     ask(f"COMMENT ON TABLE {qualify(target)} IS {literal_ansi(comment)}", ())
 

@@ -25,6 +25,7 @@ def range_staging(database: Database, *, lock_timeout_seconds: float) -> SqlRang
 
 
 def _definition(table: str, staging: WholeStaging[TargetTable]) -> str:
-    """Logged as staging of one reader is: when it may become the target."""
+    """The SQL after CREATE for the table of all ranges; it is logged when it may become the target, as the staging of
+    one reader is."""
     logged = may_swap(staging.request, staging.target, staging.attachments)
     return f"{'' if logged else 'UNLOGGED '}TABLE {table} (LIKE {qualify(staging.part.table)})"

@@ -1,4 +1,4 @@
-"""Staged rows of PostgreSQL as Arrow: read as a source reads, in the kinds of the payload."""
+"""Reads staged rows of PostgreSQL back as Arrow, in the types of the payload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNREADABLE = "staged_rows_unreadable"
 
 
 class PostgresStagedRows:
-    """StagedRowsPort; how a column is read follows from the type it has in staging."""
+    """StagedRowsPort. The type of a staged column decides how it is read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,7 +1,7 @@
-"""Run-scoped staging on PostgreSQL: filled by COPY in one transaction, published in another.
+"""The staging table of one load on PostgreSQL: filled by COPY in one transaction, published in another.
 
-A table that may become the target is logged from the start; one whose rows are copied into the target is not, and a
-server crash that empties it is seen when it is published: fewer rows than were staged are never published.
+A table that may become the target is logged. A table whose rows are copied into the target is unlogged; a server crash
+empties it, and the publication then refuses it because it holds fewer rows than were staged.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PostgresStaging:
         return publish(publication_dialect(self._database, lock_timeout_seconds=self._lock_timeout_seconds), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Dropping is idempotent, so a lost answer is asked for once more."""
+        """Drops the tables of one load. Dropping is repeatable, so it is tried again when an answer is lost."""
         staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
@@ -115,7 +115,8 @@ class PostgresStaging:
     def _shape(
         self, transaction: CopyTransaction, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]
     ) -> None:
-        """Defaults go, the row id comes, columns become what the target declares: one rewrite, or none."""
+        """Gives the filled table its final form in at most one rewrite: removes defaults, adds the row id and converts
+        columns to the target's types."""
         actions = [f"ALTER COLUMN {quote_ansi(name)} DROP DEFAULT" for name in request.lineage.constants]
         cast = tuple(column for column in stored if column.is_cast)
         actions += [
@@ -147,7 +148,8 @@ class PostgresStaging:
             cursor.execute(f"DROP TABLE IF EXISTS {qualify(staged)}".encode())
 
     def _drop_what_may_be_there(self, staged: TableName) -> None:
-        """The session was lost: staging may be committed. What cannot be dropped now is reported as a leftover."""
+        """Drops a staging table that a lost session may have committed. If that fails the table is reported as a
+        leftover."""
         try:
             self._drop(staged)
         except ConnectorError:
@@ -159,7 +161,7 @@ def constant_type(name: str) -> str:
 
 
 def ensure_schema(database: Database, schema: str) -> None:
-    """Creates it when it is absent; asking for one that is there needs no right to create any."""
+    """Creates the schema when it is absent; an existing one needs no right to create."""
     if database.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", (schema,)):
         return
     try:

@@ -1,4 +1,4 @@
-"""The target on PostgreSQL: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a PostgreSQL target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class PostgresTarget:
         return find_artifacts(target, schema, table_names(self._database, schema))
 
     def _require_rights(self, request: StageRequest, table: TableName) -> None:
-        """Of the role, on the schemas of target and staging, on a server that takes writes."""
+        """Raises ConnectorError `finaliser_assumption_failed` unless the server takes writes and the role may create
+        tables in the schemas of target and staging."""
         if self._database.rows("SELECT current_setting('transaction_read_only')")[0][0] == "on":
             raise ConnectorError("the server or the role is read only", code=_ASSUMPTION, fix="load into the primary")
         for schema in dict.fromkeys((table.schema, artifact_of(request.ref, STAGING).schema)):

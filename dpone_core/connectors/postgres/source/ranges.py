@@ -37,7 +37,7 @@ class PostgresRanges:
 
     @contextmanager
     def snapshot(self) -> Iterator[str | None]:
-        """Held by a session of its own, which is not ended for being idle."""
+        """Exports a snapshot from a session of its own until the block ends; the session has no idle timeout."""
         connection = self._database.new_connection()
         try:
             yield self._export_snapshot(connection)

@@ -1,4 +1,4 @@
-"""Reading PostgreSQL: described from the catalogue, streamed once as Arrow out of one read only snapshot."""
+"""Reads PostgreSQL: describes from the catalogue, then streams the rows once as Arrow from one read-only snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .stream import PostgresStream
 
 
 class PostgresSource:
-    """SourcePort of one database; describe runs no query of the author, it only has it prepared."""
+    """SourcePort of one database. `describe` has the author's query prepared and never runs it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,7 +28,7 @@ class PostgresSource:
         return self._prepare(request).schema
 
     def select(self, request: ExtractRequest) -> tuple[TableSchema, Selection]:
-        """The schema of a request with its FROM and WHERE part."""
+        """The schema of a request and its FROM and WHERE part."""
         prepared = self._prepare(request)
         return prepared.schema, selection(request, prepared.schema, prepared.parameter_types)
 

@@ -1,8 +1,8 @@
-"""The FROM and WHERE part of an extract request. Values travel as session settings, never inside the text.
+"""The FROM and WHERE part of an extract request. Values travel as session settings, never inside the SQL text.
 
-The Arrow reader sends its query inside COPY, which takes no parameters. So every bound value is set with a bound
-set_config() in the transaction and read back as `current_setting('dpone.pN')::type`, where the type is the one that
-PostgreSQL itself gave the parameter.
+The Arrow reader sends its query inside COPY, which takes no parameters. So every bound value is stored by set_config()
+in the transaction and read as `current_setting('dpone.pN')::type`, where `type` is the one that PostgreSQL gave the
+parameter.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Selection:
     has_conditions: bool = False
 
     def narrow(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
-        """Rows that also meet `conditions`; `settings` are all values, those of this selection first."""
+        """The rows that also meet `conditions`. `settings` are all values: those of this selection first."""
         if not conditions:
             return self
         joint = "AND" if self.has_conditions else "WHERE"
@@ -90,7 +90,8 @@ def only_statement(text: str) -> str:
 
 
 def cursor_text(column: Column, text: str) -> str:
-    """A value as PostgreSQL prints it, in the form of `CursorWindow`; raises for one that has none."""
+    """A value that PostgreSQL printed, in the form of `CursorWindow`. Raises ConnectorError `source_value_out_of_range`
+    for a value without such a form."""
     try:
         printed = (
             datetime.fromisoformat(text).isoformat(timespec="microseconds") if column.type.kind in _MOMENTS else text

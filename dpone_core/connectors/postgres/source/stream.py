@@ -1,6 +1,6 @@
-"""One pass over a selection by ADBC: a REPEATABLE READ READ ONLY transaction, bounded batches, exact values.
+"""Streams a selection once by ADBC: a REPEATABLE READ READ ONLY transaction, bounded batches, exact values.
 
-A query that stops is asked, in the same snapshot, which columns hold values without an exact form and how many.
+When a value stops the query, the reader counts in the same snapshot which columns hold values without an exact form.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PostgresStream:
                 self._running.adbc_cancel()
 
     def expected_rows(self) -> int | None:
-        """Of a whole table, as its last ANALYZE or VACUUM estimated it."""
+        """The estimate of the last ANALYZE or VACUUM; known of a whole table only."""
         return None if self._whole_table is None else estimated_rows(self._database, self._whole_table)
 
     def _connect(self) -> adbc.Connection:
@@ -95,7 +95,8 @@ class PostgresStream:
             raise connect_error(error, unreachable=self._database.side.unreachable) from error
 
     def _begin(self, connection: adbc.Connection) -> None:
-        """The savepoint comes after the first query, which takes the snapshot that a look back needs."""
+        """Begins the transaction. The savepoint comes after the first query, which takes the snapshot that `_explain`
+        returns to."""
         shared = () if self._snapshot is None else (shared_snapshot(self._snapshot),)
         for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared):
             _rows(connection, statement)
@@ -141,7 +142,8 @@ class PostgresStream:
                     self._running = None
 
     def _explain(self, connection: adbc.Connection, error: Exception) -> ETLExecutionError:
-        """In the snapshot of the stopped query; a session that cannot go back to it is gone."""
+        """The error that names the columns and counts of values without an exact form, counted in the snapshot of the
+        stopped query; a lost session gives the original error."""
         refusal = server_error(
             error, _STOPPED, code=self._database.side.refused, unreachable=self._database.side.unreachable
         )
