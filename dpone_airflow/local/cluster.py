@@ -1,4 +1,4 @@
-"""All pods and events of one runner, and everything that can be done to them."""
+"""The pods and events of one runner, and the operations on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVICTION = PodFailure(reason="Evicted", message="The node was low on resource: 
 
 
 class Cluster:
-    """The store behind the API. Documents handed out are the live ones: serialise them at once, never change them."""
+    """The store behind the API. It returns live documents: serialise them at once and never change them."""
 
     def __init__(self, node: Node) -> None:
         self.revisions = Revisions()
@@ -83,7 +83,7 @@ class Cluster:
         await pod.stop(0, _EVICTION)
 
     async def vanish(self, pod: Pod) -> None:
-        """Removes the pod at once, as if someone had force-deleted it."""
+        """Removes the pod at once, as a forced deletion does."""
         self._pods.pop((pod.namespace, pod.name), None)
         await self._end(pod, 0)
 

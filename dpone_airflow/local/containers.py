@@ -1,4 +1,4 @@
-"""One container: from waiting through running to terminated, and the stand-in for Airflow's XCom sidecar."""
+"""One container, from waiting through running to terminated, and a substitute for Airflow's XCom sidecar."""
 
 from __future__ import annotations
 
@@ -80,10 +80,8 @@ class AnyContainer(Protocol):
 
 
 class XComSidecar:
-    """Looks alive until told to stop.
-
-    The sidecar's shell is never run: its kill command would search the host's processes.
-    """
+    """A sidecar that looks alive until it is told to stop. Its shell never runs, because its kill command would search
+    the processes of the host."""
 
     def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
@@ -109,7 +107,7 @@ class XComSidecar:
         self._context.changed()
 
     def signal(self, number: int) -> None:
-        """Any signal ends it as SIGKILL does after the grace period, which its shell always sits out."""
+        """Ends the sidecar as SIGKILL after the grace period would: its shell ignores other signals until then."""
         self._files.signal(number)
         self._stop(_KILLED_EXIT_CODE)
 
@@ -117,7 +115,7 @@ class XComSidecar:
         return await self._files.exec(command)
 
     def interrupt(self) -> None:
-        """What `kill -2` does to the sidecar: its trap exits with 0."""
+        """Ends the sidecar with exit code 0, as `kill -2` does."""
         self._stop(0)
 
     def _stop(self, exit_code: int) -> None:

@@ -30,7 +30,7 @@ _POD_PATH = CONTROL_PREFIX + "pods/{namespace}/{name}"
 
 
 class RequestLog:
-    """The last requests, without their headers and bodies: those hold the token and whatever a pod was given."""
+    """The last requests without headers and bodies, which hold the token and the secrets of pods."""
 
     def __init__(self) -> None:
         self._entries: deque[JsonObject] = deque(maxlen=_REQUEST_LIMIT)

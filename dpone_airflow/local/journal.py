@@ -1,4 +1,5 @@
-"""Changes of one kind of object in order, for watches; old changes are forgotten, never silently skipped."""
+"""The changes of one kind of object in order, for watches. Old changes are dropped; a watch that needs them gets
+ApiError 410."""
 
 from __future__ import annotations
 

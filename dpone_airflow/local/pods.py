@@ -85,7 +85,7 @@ class Pod:
         self.refresh()
 
     def start(self) -> None:
-        """Lets the pod live in a task of its own."""
+        """Starts the pod's lifecycle in a task of its own."""
         self._spawn(self._run_lifecycle())
 
     @property
@@ -104,7 +104,7 @@ class Pod:
         return [item.name for item in self._containers]
 
     def refresh(self) -> None:
-        """Renders the status anew and tells the cluster."""
+        """Renders the status again and reports the change to the cluster."""
         view = self._view()
         status = status_document(view)
         self.document["status"] = {key: status[key] for key in status if key not in self.faults.stripped_status}
@@ -141,7 +141,7 @@ class Pod:
         remove_home(self._home)
 
     def final_report(self) -> JsonObject:
-        """What is kept of a removed pod: exit codes and the end of the log by container, and the last document."""
+        """The report of a removed pod: exit codes and the end of the log by container, and the last document."""
         states = {item.name: item.state for item in self._all_containers()}
         return {
             "pod": self.document,

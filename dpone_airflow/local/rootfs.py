@@ -136,7 +136,7 @@ class RootFilesystem:
 
 
 def die_with_parent() -> None:
-    """A runner that is killed takes its containers along (Linux)."""
+    """Asks the kernel to kill this process when the runner dies (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -160,7 +160,7 @@ def build_root(plan: dict[str, Any]) -> None:
 
 
 def restore_defaults(env_names: list[str]) -> None:
-    """Takes back what this interpreter changed for its children: ignored signals and locale variables."""
+    """Restores ignored signals and locale variables, which this interpreter changed for its children."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     for name in os.environ.keys() - set(env_names):

@@ -1,4 +1,4 @@
-"""A local pod runner inside this process: its own thread and event loop, a plain blocking interface."""
+"""A local pod runner inside this process, with a thread and event loop of its own and blocking methods."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class LocalPodRunner:
 
     @property
     def isolation(self) -> Isolation:
-        """What is in effect: mount or rewrite."""
+        """The isolation in effect: mount or rewrite."""
         return self._server.sandbox.isolation
 
     def state(self) -> JsonObject:
@@ -132,7 +132,7 @@ class LocalPodRunner:
         self._await(lambda server: server.cluster.evict(server.cluster.find(namespace, name)))
 
     def vanish(self, namespace: str, name: str) -> None:
-        """Removes the pod without a trace but its report; returns when its processes are gone."""
+        """Removes the pod and keeps only its report; returns when its processes are gone."""
         self._await(lambda server: server.cluster.vanish(server.cluster.find(namespace, name)))
 
     @property

@@ -44,7 +44,8 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A command line to execute, and the file that says why the program could not start (absent or empty: it did)."""
+    """A command line to execute, and the file with the reason why the program could not start; it is absent or empty if
+    it did start."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]

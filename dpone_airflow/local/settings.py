@@ -1,4 +1,4 @@
-"""What a local pod runner is started with."""
+"""The settings of a local pod runner."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ class Settings:
 
 
 def select_env(parent: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """PATH, HOME and the named variables of the parent; the rest of its environment stays with it."""
+    """PATH, HOME and the named variables of `parent`; no other variable is passed on."""
     defaults = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/"}
     return defaults | {name: parent[name] for name in ("PATH", "HOME", *names) if name in parent}

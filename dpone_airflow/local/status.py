@@ -52,7 +52,7 @@ ContainerState: TypeAlias = Waiting | Running | Terminated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFailure:
-    """Why a pod as a whole fails, whatever its containers say: Evicted, DeadlineExceeded."""
+    """Why a pod fails as a whole, independent of its containers: Evicted, DeadlineExceeded."""
 
     reason: str
     message: str
@@ -60,7 +60,7 @@ class PodFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerView:
-    """What the status of a container is made of."""
+    """The facts that the status of a container is rendered from."""
 
     name: str
     image: str
@@ -69,7 +69,7 @@ class ContainerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodView:
-    """What the status of a pod is made of."""
+    """The facts that the status of a pod is rendered from."""
 
     pod_name: str
     containers: Sequence[ContainerView]

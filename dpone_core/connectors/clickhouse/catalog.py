@@ -1,4 +1,4 @@
-"""What the ClickHouse catalogue says about tables, as values."""
+"""Reads tables, columns and partitions from the ClickHouse catalogue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .types import column_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """One existing table; keys are ClickHouse's own normalised text."""
+    """An existing table as the catalogue describes it; keys are texts as ClickHouse normalises them."""
 
     engine: str
     sorting_key: str

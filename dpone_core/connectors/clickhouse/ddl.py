@@ -1,4 +1,4 @@
-"""Every DDL statement of the ClickHouse sink, rendered in one place so that ON CLUSTER stands in each of them."""
+"""Renders every DDL statement of the ClickHouse sink, so that each of them gets ON CLUSTER."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def partition_by_text(partition: PartitionBy) -> str:
 
 
 class Ddl:
-    """Statements for one cluster (None = this server only)."""
+    """DDL statements for one cluster; None means this server only."""
 
     def __init__(self, cluster: str | None) -> None:
         self._on = f" ON CLUSTER {quote_backtick(cluster)}" if cluster else ""
@@ -51,7 +51,7 @@ class Ddl:
         return f"CREATE DATABASE IF NOT EXISTS {quote_backtick(name)}{self._on}"
 
     def create_table(self, table: TableName, schema: TableSchema, *, order_by: str, partition_by: str | None) -> str:
-        """On a cluster rows must reach every replica, so the table is a replicated one there."""
+        """CREATE TABLE. On a cluster the table is a replicated one, because rows must reach every replica."""
         columns = ", ".join(column_definition(column) for column in schema.columns)
         engine = "ReplicatedMergeTree" if self._on else "MergeTree"
         partition = f" PARTITION BY {partition_by}" if partition_by else ""

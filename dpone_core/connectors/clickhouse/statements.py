@@ -1,4 +1,5 @@
-"""Hook scripts on ClickHouse: statement by statement, each result read to its end. There are no transactions."""
+"""Runs hook scripts on ClickHouse, statement by statement, each result read to its end. ClickHouse
+has no transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _INTEGER: Final = re.compile(r"(?:LowCardinality\()?(?:Nullable\()?U?Int[0-9]+\)
 
 
 class ClickHouseStatements:
-    """Tokens become typed server-side parameters (`{name:String}`). Scripts run on a client of their own."""
+    """StatementPort. Tokens become typed server-side parameters (`{name:String}`). Each script has
+    a client of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -37,7 +39,7 @@ class ClickHouseStatements:
         return len(statements)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """At most two rows leave the server."""
+        """Runs one query; the server sends at most two rows."""
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_statements(bound.text, backslash_escapes=True)
@@ -60,7 +62,7 @@ class ClickHouseStatements:
 
 
 def _convert_value(value: object, kind: str) -> object:
-    """JSON writes 0.0 as 0 and wide integers as text; the column's type says what they are."""
+    """The value in the column's type: JSON writes 0.0 as 0 and wide integers as text."""
     if _INTEGER.fullmatch(kind) is not None:
         return int(value) if isinstance(value, str) else value
     return float(value) if type(value) is int else value

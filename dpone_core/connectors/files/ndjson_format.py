@@ -25,7 +25,7 @@ _ESCAPES: Final = tuple((chr(code), json.dumps(chr(code))[1:-1]) for code in ran
 
 
 def lines_of(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
-    """One text per row, line feed included; NaN and infinities are refused by column."""
+    """One text per row, with its line feed. Raises ConnectorError, naming the column, for NaN and infinities."""
     members = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
         if column.type.kind in _FLOATS and pc.all(pc.is_finite(values)).as_py() is False:

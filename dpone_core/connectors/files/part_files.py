@@ -1,4 +1,4 @@
-"""Writing and reading one data file in its format, with the cast that keeps every value."""
+"""Writes and reads one data file of a target in its format, with the cast that keeps every value exact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNREADABLE: Final = "written_rows_unreadable"
 
 
 class PartWriter(Protocol):
-    """Writes one file; nothing is durable before the caller synced it."""
+    """Writes one file. It is durable only after the caller has synced it."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -33,7 +33,8 @@ class PartWriter(Protocol):
 
 
 def open_part(path: Path, file_format: str, schema: TableSchema) -> PartWriter:
-    """A file that exists and is valid with zero rows: schema, header line, or nothing by format."""
+    """Creates the file. Without rows it is valid too: it holds the schema, the header line, or nothing, as the format
+    requires."""
     return _ParquetPart(path, schema) if file_format == "parquet" else _TextPart(path, file_format, schema)
 
 
@@ -48,7 +49,7 @@ def read_part(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of(path: Path) -> int | None:
-    """Rows by the file's own footer; None where only reading it all would tell."""
+    """The number of rows from the file's footer; None where only reading the whole file would tell."""
     if path.suffix != ".parquet":
         return None
     try:

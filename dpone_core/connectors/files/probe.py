@@ -47,7 +47,7 @@ class SourceMetricProbe:
         return replace(answer, nulls=nulls).as_mapping(request)
 
     def _required(self, extract: ExtractRequest) -> frozenset[str]:
-        """Columns that the files themselves, not a declaration, keep free of NULL."""
+        """Columns that cannot be NULL because of the files themselves; a declaration alone does not count."""
         if extract.format not in (None, "parquet"):
             return frozenset()
         undeclared = replace(extract, reading=replace(extract.reading, not_null=()))
@@ -73,7 +73,7 @@ class TargetMetricProbe:
 
 
 def _columns_to_read(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
-    """The columns to read; the first one when only rows are counted."""
+    """The columns to read; the first one when only rows are counted. Raises ConnectorError `metric_column_unknown`."""
     asked = {*request.null_counts, *request.distinct_counts}
     for name in asked - set(schema.names):
         raise ConnectorError(f"column {name!r} is not in the dataset", code="metric_column_unknown")

@@ -22,7 +22,8 @@ VALUE_REFUSED: Final = "written_value_refused"
 
 
 def format_values(values: pa.Array, column: Column) -> pa.Array:
-    """Strings, NULL where the value is NULL; `values` are of the column's own Arrow type."""
+    """The values as text, NULL where the value is NULL; `values` have the column's Arrow type. Raises ConnectorError
+    for a value without exact text."""
     try:
         return _text_of(values, column.type)
     except (pa.ArrowException, ValueError) as error:
@@ -38,7 +39,7 @@ def value_refusal(column: Column) -> ConnectorError:
 
 
 def parse_values(texts: pa.Array, column: ColumnType) -> pa.Array:
-    """The inverse of `spelled`; ValueError or an Arrow error for a text that it never writes."""
+    """The values of texts that `format_values` wrote. Raises ValueError or an Arrow error for any other text."""
     wanted = arrow_type(column)
     match column.kind:
         case ColumnKind.STRING:
@@ -88,7 +89,7 @@ def _parse_dates(values: pa.Array) -> pa.Array:
 
 
 def _require_iso_years(values: pa.Array) -> pa.Array:
-    """ISO 8601 has four digits for a year; a value outside 0000..9999 would not read back."""
+    """Raises ValueError for a year outside 0000..9999: ISO 8601 has four digits for it, so it would not read back."""
     years = pc.min_max(pc.year(values))
     if years["min"].is_valid and (years["min"].as_py() < 0 or years["max"].as_py() > 9999):
         raise ValueError("a year outside of 0000..9999")

@@ -1,4 +1,5 @@
-"""pymysql connections to one server: the catalog, counts and hook scripts; also the slow reader of the child."""
+"""pymysql connections to one server, for catalogue, counts and hook scripts, and for the pymysql reader of the child
+process."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ _BYTES_PER_CHARACTER: Final = 4
 def connect(
     address: Address, *, client_flag: int = 0, cursor: type[Cursor] = Cursor, seconds: int = _CONNECT_SECONDS
 ) -> pymysql.Connection[Any]:
-    """A session in autocommit mode; the driver's own exceptions. Never without the TLS that was asked for."""
+    """Opens a session in autocommit mode. Raises the driver's own exceptions, and ConnectorError `source_unreachable`
+    when the server does not offer the requested TLS."""
     connection = pymysql.connect(
         host=address.host,
         port=address.port,
@@ -58,7 +60,8 @@ def connect(
 
 
 def end_query(address: Address, mark: str) -> None:
-    """Ends what this user runs under a comment `mark`; whatever stands in the way, the query ends by itself one day."""
+    """Ends the query that this user runs under the comment `mark`. Errors are ignored: the query
+    then ends by itself."""
     running = f"SELECT id FROM information_schema.processlist WHERE info LIKE {text_literal(mark + '%')}"
     with suppress(pymysql.MySQLError, OSError, ConnectorError):
         connection = connect(address, seconds=_END_SECONDS)

@@ -1,4 +1,4 @@
-"""Hook scripts on MySQL: the server itself finds the statements, so that bodies of procedures stay whole."""
+"""Runs hook scripts on MySQL. The server splits the script, so that bodies of procedures stay whole."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FETCHED_ROWS: Final = 1_000
 
 
 class MySqlStatements:
-    """A connection per script. DDL commits by itself on MySQL: without autocommit such a script is an error after
-    the fact, because what it did cannot be rolled back."""
+    """StatementPort with a connection per script. On MySQL DDL commits by itself: without autocommit such a script ends
+    with an error, because its changes cannot be rolled back."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

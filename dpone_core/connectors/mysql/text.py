@@ -1,4 +1,4 @@
-"""Names and literals of MySQL that mean the same in every sql_mode and cannot be escaped from."""
+"""Names and literals of MySQL with the same meaning in every sql_mode, safe against injection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ def quote_name(name: str) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A bound text value: neither MySQL's Rust reader nor pymysql binds on the server, so the value travels in hex.
-
-    The introducer keeps it a literal, which takes the collation of what it is compared with.
-    """
+    """A text value in hex, because neither of MySQL's readers binds values on the server. The introducer makes it a
+    literal, which takes the collation of what it is compared with."""
     return f"_utf8mb4 X'{text.encode().hex()}'"

@@ -73,7 +73,8 @@ class NativeType:
 def native_of_field(
     type_code: int, *, length: int, decimals: int, flags: int, charset: int, width_per_character: int
 ) -> NativeType:
-    """What the server says about one field of a result. Text is at most 4 bytes a character wide."""
+    """The type of one field of a result, from what the server says about it. Text has at most 4
+    bytes for a character."""
     unsigned = bool(flags & UNSIGNED_FLAG)
     if type_code in _TEXT_FIELDS:
         if flags & ENUM_FLAG:
@@ -141,7 +142,8 @@ def reading_expression(column: Column) -> str:
 
 
 def comparison_expression(column: Column) -> str:
-    """Text by its code points and not by a collation; everything else as the engine orders and compares it."""
+    """The SQL whose distinct values are counted: text by its code points, not by a collation; other kinds as the engine
+    compares them."""
     quoted = quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CONVERT({quoted} USING utf8mb4) AS BINARY)"

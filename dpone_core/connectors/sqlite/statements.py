@@ -1,4 +1,4 @@
-"""Hook scripts on SQLite, on a writing connection of their own."""
+"""Runs hook scripts on SQLite, each on a writing connection of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqliteStatements:
         return len(statements)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """On a connection that may not write."""
+        """Runs one statement on a read-only connection."""
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f":dpone_p{ordinal}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         try:
@@ -75,7 +75,8 @@ class SqliteStatements:
 
 
 def _connect_interruptible(uri: str) -> sqlite3.Connection:
-    """A statement stops soon after a signal: Python looks at signals whenever the engine calls back."""
+    """A connection whose statements stop soon after a signal: the engine calls back regularly, and Python handles
+    signals then."""
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     connection.set_progress_handler(_continue, _STEPS_BETWEEN_CALLS)
     return connection
@@ -86,7 +87,8 @@ def _continue() -> int:
 
 
 def split_script(script: str) -> tuple[str, ...]:
-    """SQLite's own notion of a complete statement (triggers keep inner semicolons); comments alone are dropped."""
+    """The statements of a script, complete by SQLite's own rule (triggers keep inner semicolons); parts with comments
+    only are dropped."""
     statements: list[str] = []
     pending = ""
     for piece in script.split(";"):

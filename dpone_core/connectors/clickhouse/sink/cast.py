@@ -1,4 +1,4 @@
-"""The strict cast of batches to what a ClickHouse table really stores, ranges of its date types included."""
+"""Casts batches strictly to the types that a ClickHouse table stores, and checks the ranges of its date types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _REFUSED = "staged_value_refused"
 
 
 class StoredCast:
-    """Payload batches -> batches of `stored` (the table's own columns of the payload's names, in payload order)."""
+    """Turns payload batches into batches of `stored`: the columns of the table with the payload's names, in payload
+    order. Raises ConnectorError `staged_value_refused`."""
 
     def __init__(self, payload: TableSchema, stored: TableSchema) -> None:
         refuse_kind_change(payload, stored)

@@ -1,7 +1,7 @@
 """Control tables on ClickHouse: ReplacingMergeTree by the version column, read with FINAL.
 
 compare_and_set is a critical section: in an embedded engine a lock of this process (the directory lock keeps other
-processes out); on a server a `ServerMutex` besides. A row whose answer is lost is read back before anything is said.
+processes out), on a server a `ServerMutex` as well. When the answer to a row is lost, the row is read back.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ClickHouseControlTables:
                 raise
 
     def _is_visible(self, table: ControlTable, row: ControlRow) -> bool:
-        """Whether exactly this version of the row is what a reader sees."""
+        """Whether readers see exactly this version of the row."""
         found = self.read(table, {name: row.get(name) for name in table.key})
         return bool(found) and all(found[0][column.name] == row.get(column.name) for column in table.columns)
 
@@ -171,7 +171,8 @@ def _equals(value: ControlValue) -> str:
 
 
 def _with_newer_version(table: ControlTable, current: ControlRow | None, new: ControlRow) -> ControlRow:
-    """The version of a replacement is always greater, even if two clocks agree or one runs behind."""
+    """The row with a version greater than the current one's, even if two clocks agree or one runs behind. Raises
+    ConnectorError `control_table_refused` for a row without a version."""
     version = new.get(table.version_column)
     before = current.get(table.version_column) if current else None
     if not isinstance(version, datetime):

@@ -1,10 +1,10 @@
 """A critical section between processes that share a ClickHouse server, which has no row locks and no transactions.
 
-Whoever wants to enter creates a table of a hashed name with a token of its own, then looks who else has one. Alone, it
-is inside; otherwise it takes its claim back and tries again. Of two that enter at once the later one sees the earlier
-claim, so never both are inside; both may step back, which chance resolves. A claim older than the expiry is a dead
-process's: it is not counted, and dropped by its own name, which nobody else ever had. Not a fence: a process that
-sleeps inside for longer than the expiry wakes up beside its successor.
+A process creates a claim: a table of a hashed name with a token of its own. Then it lists the claims. If its claim is
+the only one, it is inside; otherwise it drops the claim and tries again. Of two processes that enter at the same time,
+the later one sees the earlier claim, so never both are inside. Both may drop their claims; random waits resolve that. A
+claim older than the expiry belongs to a dead process: it is ignored, and dropped by its own name, which no other
+process uses. This is no fence: a process that sleeps inside for longer than the expiry continues next to its successor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAUSE_SECONDS: Final = (0.02, 0.2)
 
 
 class ServerMutex:
-    """Sections of one server; times are the server's."""
+    """Critical sections on one server; ages are by the server's clock."""
 
     def __init__(
         self, session: Session, *, expiry_seconds: float = EXPIRY_SECONDS, wait_seconds: float = WAIT_SECONDS
@@ -40,7 +40,8 @@ class ServerMutex:
 
     @contextmanager
     def enter(self, schema: str, subject: str) -> Iterator[None]:
-        """Enters the section of `subject`. Raises ConnectorError `control_table_busy` when the wait is over."""
+        """Enters the section of `subject` until the block ends. Raises ConnectorError `control_table_busy` after the
+        wait."""
         prefix = f"__dpone__mutex_{hashlib.sha256(subject.encode()).hexdigest()[:32]}_"
         claim = TableName(schema=schema, name=prefix + uuid4().hex[:16])
         deadline = time.monotonic() + self._wait_seconds
@@ -78,7 +79,7 @@ class ServerMutex:
         return entered
 
     def _claims(self, claim: TableName, prefix: str) -> dict[str, int]:
-        """Names and ages in seconds."""
+        """The claims of the section: name and age in seconds."""
         rows = self._session.rows(
             "SELECT name, dateDiff('second', metadata_modification_time, now()) FROM system.tables"
             " WHERE database = {database:String} AND startsWith(name, {prefix:String})",
@@ -87,5 +88,5 @@ class ServerMutex:
         return {str(name): int(age) for name, age in rows}
 
     def _drop(self, claim: TableName) -> None:
-        """A claim that cannot be dropped expires; what was done inside is done."""
+        """Drops a claim. A failure is ignored: the claim expires, and the work inside is done."""
         self._session.attempt(Ddl(None).drop(claim))

@@ -1,7 +1,8 @@
-"""What became of an append whose process died on ClickHouse.
+"""Finds out whether an append of a dead process was published on ClickHouse.
 
-RENAME and EXCHANGE carry the load marker with them. MOVE PARTITION leaves none, but it empties staging, which stands
-until cleanup, under its own name or behind the fence of a lost answer. Without staging nothing proves a move.
+RENAME and EXCHANGE take the load marker with them. MOVE PARTITION writes no marker, but it empties the staging table,
+which exists until cleanup, under its own name or under the fence name. Without a staging table nothing proves that a
+partition was moved.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ class ClickHousePublications:
         return False if len(partitions) == 1 or found == marker_before else None
 
     def _was_handed_over(self, ref: LoadRef) -> bool:
-        """A publication marks staging first: without its mark it is empty because nothing came yet."""
+        """Whether an empty staging table was published: a publication first marks it, so an empty one without the mark
+        was never filled."""
         found = (facts_of(self._session, artifact_of(self._session, ref, role)) for role in (STAGING, SCRATCH))
         return any(facts is not None and load_marker(ref.identity) in facts.comment for facts in found)
 
     def _staged_partitions(self, ref: LoadRef) -> tuple[str, ...] | None:
-        """Partitions still in this load's staging; None when staging is gone."""
+        """The partitions that are still in the staging table of the load; None when there is no such table."""
         for role in (STAGING, SCRATCH):
             table = artifact_of(self._session, ref, role)
             if facts_of(self._session, table) is not None:

@@ -1,11 +1,14 @@
-"""THE commit boundary on ClickHouse: one atomic statement per load, and what to believe when its answer is lost.
+"""The commit boundary on ClickHouse: publishes a load by one atomic statement, and finds out what happened when its
+answer is lost.
 
-Before it, staging is made indistinguishable from a target: DEFAULTs and the deduplication window go, the load marker
-comes in as the table's comment. full_refresh exchanges (or renames, when there is no target: readers see no table,
-then all of it). A load whose rows lie in one partition moves it (append) or replaces it (partition_replace); all others
-exchange a shadow. EXCHANGE is its own inverse, so the marker is looked at before and never after repeating it. A lost
-answer is settled behind a fence: the source of the statement is renamed away, so that a statement still under way can
-no longer succeed. A replaced partition carries no marker: it is compared with staging.
+First the staging table gets the form of a target: DEFAULTs and the deduplication window are removed, and the load
+marker becomes the table's comment. full_refresh exchanges it with the target, or renames it when there is no target. A
+load whose rows lie in one partition moves it (append) or replaces it (partition_replace); every other load exchanges a
+shadow table. EXCHANGE is its own inverse, so it is repeated only after the marker has been read.
+
+When an answer is lost, the source table of the statement is renamed to a fence name, so that a statement that is still
+running cannot succeed any more; then the marker is read. A replaced partition carries no marker: it is compared with
+staging.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from .shadow import UNTOUCHED, Content, Shadow
 
 
 def publish(session: Session, handle: StagedHandle, target: TableName, shadow: TableName) -> FinalizeResult:
-    """Publishes once; called again for a load that is already published it changes nothing."""
+    """Publishes one staged load. If the load is already published it changes nothing and returns its counts."""
     return _Publication(session, handle, target, shadow).run()
 
 
@@ -107,7 +110,8 @@ class _Publication:
         return self._result("replace_partition", expected=expected)
 
     def _refuse_unseen_rows(self) -> None:
-        """Rows that were counted in staging and are not found now: another node answers (CH-22)."""
+        """Raises ConnectorError `finaliser_refused` when rows that were counted in staging are not found now, because
+        another node answers (CH-22)."""
         if self._handle.staged_rows:
             raise ConnectorError(
                 "the staged rows are not where they were counted; nothing was published",
@@ -122,7 +126,7 @@ class _Publication:
         return self._result("exchange_shadow", expected=content.rows, updated=content.updated)
 
     def _prepare(self, facts: TableFacts | None) -> None:
-        """Touches staging only, and may run twice."""
+        """Gives the staging table the form of a target; repeatable, and changes nothing else."""
         names = lineage_names(self._handle.request.lineage)
         with_default = [name for name in defaulted_columns_of(self._session, self._staged) if name in names]
         if with_default:
@@ -156,7 +160,8 @@ class _Publication:
             ) from error
 
     def _require_staged_rows(self) -> None:
-        """Counted again right before: a range may have been staged anew by a process that was given up."""
+        """Counts the staging table right before the publication. Raises ConnectorError `finaliser_refused` when another
+        process has changed it since."""
         found = count_of(self._session, self._staged)
         if found != self._handle.staged_rows:
             raise ConnectorError(
@@ -166,7 +171,8 @@ class _Publication:
             )
 
     def _check_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
-        """Renames the source of the statement away, so that it cannot succeed any more, and looks again."""
+        """Renames the source table of the statement, so that the statement cannot succeed any more, and says whether it
+        had."""
         if facts_of(self._session, published_from) is not None:
             aside = artifact_of(self._session, self._handle.ref, SCRATCH)
             self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
@@ -182,7 +188,7 @@ class _Publication:
         return count_of(self._session, self._staged) == 0
 
     def _holds_staged(self, partition: str) -> bool:
-        """Whether target and staging have equal rows in this partition."""
+        """Whether target and staging have the same rows in this partition."""
         found = [
             self._session.rows(
                 f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualify(table)}"
@@ -193,14 +199,16 @@ class _Publication:
         return found[0] == found[1]
 
     def _result_of_earlier_call(self) -> FinalizeResult:
-        """By an earlier call: a failure of this one says nothing against it."""
+        """The counts of a load that an earlier call has published. Raises CommitOutcomeUnknownError when they cannot be
+        read, because the target has been changed."""
         try:
             return self._result("already_published", updated=self._updates_of_earlier_call())
         except ConnectorError as error:
             raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
 
     def _updates_of_earlier_call(self) -> int:
-        """After a merge the shadow holds the target as it was, until cleanup; without a shadow there was no target."""
+        """How many rows a published merge has updated. Until cleanup the shadow table holds the target as it was
+        before; without a shadow there was no target."""
         merged = self._handle.request.strategy is StrategyMode.INCREMENTAL_MERGE
         if not merged or facts_of(self._session, self._shadow.table) is None:
             return 0
@@ -208,7 +216,8 @@ class _Publication:
         return updated
 
     def _result(self, finaliser: str, *, expected: int | None = None, updated: int = 0) -> FinalizeResult:
-        """The target is published here: a count that fails now must not look like a failed publication."""
+        """Counts the published target. Raises CommitOutcomeUnknownError when that fails, because the publication itself
+        has succeeded."""
         try:
             total = count_of(self._session, self._target)
         except ConnectorError:

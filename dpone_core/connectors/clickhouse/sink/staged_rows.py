@@ -1,7 +1,8 @@
-"""Staged rows of ClickHouse as Arrow, in pages of one part each: the embedded engine cannot stream Arrow.
+"""Reads staged rows of ClickHouse back as Arrow, one page of one part at a time: the embedded engine cannot stream
+Arrow.
 
-Parts are immutable and merges are stopped meanwhile, so every row is read once; if a part vanished nevertheless the
-count falls short and nothing is claimed.
+Parts are immutable and merges are stopped meanwhile, so every row is read once. If a part vanished nevertheless, fewer
+rows are read than were staged, which is an error.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class ClickHouseStagedRows:
             raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
 
     def _start_merges(self, table: str) -> None:
-        """Staging becomes the target: it must not be published with its merges stopped without anybody knowing."""
+        """Starts the merges again: the staging table becomes the target, which must not stay with
+        its merges stopped."""
         self._session.command(
             f"SYSTEM START MERGES {table}", code=_UNREADABLE, message="merges of staging could not be started again"
         )
@@ -76,7 +78,7 @@ class ClickHouseStagedRows:
 
 
 def _select_expression(column: Column, stored: TableSchema) -> str:
-    """Arrow output writes DateTime as a bare integer."""
+    """The SQL that reads a column; Arrow output writes DateTime as a bare integer."""
     quoted = quote_backtick(column.name)
     held = stored.find(column.name)
     if held is not None and held.type.native == "DateTime":
@@ -85,7 +87,8 @@ def _select_expression(column: Column, stored: TableSchema) -> str:
 
 
 def _decode_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """Text leaves ClickHouse as bytes and wall clocks as instants in UTC, under which they are stored."""
+    """The batch in the payload's types: ClickHouse sends text as bytes, and wall clocks as the UTC instants they are
+    stored as."""
     columns = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
         if column.type.kind is ColumnKind.STRING:

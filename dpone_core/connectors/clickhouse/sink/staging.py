@@ -1,4 +1,4 @@
-"""Run-scoped staging on ClickHouse: create, fill, count; project lineage; publish; clean up."""
+"""The staging table of one load on ClickHouse: create, fill and count, check lineage, publish, clean up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from .publish import publish
 
 
 class ClickHouseStaging:
-    """StagedLoadPort. Staging is a MergeTree table like the target; every block carries a token of its own."""
+    """StagedLoadPort. The staging table is a MergeTree table like the target; every inserted block has a token of its
+    own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -74,7 +75,8 @@ class ClickHouseStaging:
         return publish(self._session, handle, self._session.resolve(handle.request.target), shadow)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Tries every table, so that one failure leaves no other behind."""
+        """Drops every table of the load, even when dropping one of them fails. Raises ConnectorError
+        `staged_cleanup_failed`."""
         ddl = Ddl(ref.cluster)
         with ExitStack() as drops:
             for role in (SCRATCH, SHADOW, STAGING):
@@ -126,7 +128,8 @@ class ClickHouseStaging:
             refuse_repeated_keys(request, int(self._session.rows(f"SELECT count() FROM ({repeated})")[0][0]))
 
     def _drop_quietly(self, ddl: Ddl, staged: TableName) -> None:
-        """The primary error is on its way; what cannot be dropped now shows up as a leftover."""
+        """Drops the staging table after an error, which is the one to report; if that fails the table is reported as a
+        leftover."""
         try:
             self._session.command(ddl.drop(staged))
         except DponeError:

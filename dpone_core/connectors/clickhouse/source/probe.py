@@ -1,4 +1,5 @@
-"""Acceptance metrics of a ClickHouse selection; distinct values are counted exactly and apart, hash set by hash set."""
+"""Acceptance metrics of a ClickHouse selection. Distinct values are exact and counted one column at a time, so that one
+hash table is in memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Key ranges of a ClickHouse selection, embedded or served. Queries share no snapshot: each range has its own.
+"""Key ranges of a ClickHouse selection, embedded or on a server. Queries cannot share a snapshot, so each range has its
+own.
 
-ClickHouse orders a UUID by its two halves, so keys of that type are compared as their 16 bytes. Text travels as hex,
-both ways, and must be UTF-8: its bytes then have the order of code points.
+ClickHouse orders a UUID by its two halves, so such keys are compared as their 16 bytes. Text travels as hex in both
+directions and must be UTF-8, whose bytes have the order of code points.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MOMENTS: Final = frozenset({ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ})
 
 
 class ClickHouseSourceRanges:
-    """RangeSourcePort over one source; a reader in another thread has clients of its own."""
+    """RangeSourcePort over one source. A reader in another thread has clients of its own."""
 
     def __init__(self, source: ClickHouseSource) -> None:
         self._source = source
@@ -104,7 +105,8 @@ def _key_text(key: Column, shown: str) -> str:
 
 
 def _misfit_condition(key: Column) -> str:
-    """Text that is not UTF-8 has no code points, so bounds made of it would leave rows out."""
+    """The condition of a key that cannot be a bound. Text that is not UTF-8 has no code points, so bounds made of it
+    would leave rows out."""
     if key.type.kind is ColumnKind.STRING:
         return f"NOT isValidUTF8({quote_backtick(key.name)})"
     return misfit_condition(key) or "0"

@@ -1,4 +1,5 @@
-"""Reading ClickHouse as Arrow, embedded or served: one streaming result, cast exactly, never a short success."""
+"""Reads ClickHouse as Arrow, embedded or over HTTP: one streaming result, cast exactly; an incomplete result is an
+error."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _OUT_OF_RANGE: Final = "source_value_out_of_range"
 
 
 class ClickHouseSource:
-    """SourcePort over one session; `blocks` streams results beside it."""
+    """SourcePort over one session; `blocks` opens streaming results."""
 
     def __init__(self, session: Session, blocks: OpenBlocks) -> None:
         self._session = session
@@ -80,7 +81,8 @@ class ClickHouseSource:
             raise _translate_error(error.__cause__ or error) from error.__cause__
 
     def _warn_of_row_versions(self, table: TableName) -> None:
-        """Such a table holds several rows of a key until it merges them; all are read and counted as stored (CH-27)."""
+        """Logs a warning for a table whose engine merges rows of a key later: all stored rows are read and counted
+        (CH-27)."""
         rows = self.rows(_MERGING_ENGINE, {"database": table.schema or "", "name": table.name})
         if rows:
             _LOG.warning(
@@ -89,7 +91,7 @@ class ClickHouseSource:
             )
 
     def relation(self, request: ExtractRequest) -> NamedSelection:
-        """What stands after FROM: the table, or the query as a subquery with bound tokens."""
+        """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
         if request.table is not None:
             return NamedSelection(text=qualify(self._session.resolve(request.table)))
         if request.query is None:
@@ -109,7 +111,7 @@ class ClickHouseSource:
 
 
 class ClickHouseStream:
-    """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
+    """Reads a selection once. `close` from another thread takes effect at the next batch."""
 
     def __init__(
         self, source: ClickHouseSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: TableName | None
@@ -139,7 +141,7 @@ class ClickHouseStream:
         self._closed = True
 
     def expected_rows(self) -> int | None:
-        """Known of a whole table whose engine keeps its count."""
+        """The row count that the table's engine keeps; known of a whole table only."""
         table = self._whole_table
         if table is None:
             return None
@@ -147,7 +149,7 @@ class ClickHouseStream:
         return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def _read(self, sql: str) -> Generator[pa.RecordBatch]:
-        """Driver errors of every kind, seen in the middle of a result too, leave as one ConnectorError."""
+        """Yields batches. Every driver error leaves as one ConnectorError, also one in the middle of a result."""
         try:
             yield from self._source.blocks(sql, self._chosen.parameters)
         except GeneratorExit:
@@ -179,7 +181,7 @@ def _cursor_column(schema: TableSchema, name: str) -> Column:
 
 
 def _as_instants(column: Column, values: pa.Array) -> pa.Array:
-    """Wall clocks leave as instants in UTC, under which they are stored."""
+    """Wall clocks as the UTC instants they are stored as."""
     if column.type.kind is ColumnKind.TIMESTAMP:
         return values.cast(pa.timestamp(values.type.unit))
     return values

@@ -28,7 +28,8 @@ _Key = tuple[tuple[bool, ControlValue], ...]
 
 @dataclass(slots=True)
 class _Content:
-    """What the whole lines say: column kinds, and the versions of each key in the order they were written."""
+    """What a control file says: the kinds of the columns, and the versions of each key in the order
+    they were written."""
 
     kinds: dict[str, str] = field(default_factory=dict)
     rows: dict[_Key, list[ControlRow]] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class FilesControlTables:
         return self._base / table.schema / f"{table.name}.jsonl"
 
     def _append(self, table: ControlTable, content: _Content, lines: Sequence[Mapping[str, object]]) -> None:
-        """All lines in one write after the last whole line, synced; nothing is written for no lines."""
+        """Writes all lines after the last complete line in one synced write; without lines nothing is written."""
         if not lines:
             return
         text = "".join(json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n" for line in lines)
@@ -138,7 +139,7 @@ def _apply(document: Mapping[str, Mapping[str, Any]], table: ControlTable, conte
 
 
 def _key(table: ControlTable, row: ControlRow) -> _Key:
-    """Sorts NULL first, and nothing else beside its own kind."""
+    """The row's key in a form that sorts: NULL first, and values of one kind only among each other."""
     return tuple((row[name] is not None, row[name]) for name in table.key)
 
 

@@ -1,6 +1,7 @@
-"""The files sink's load: hidden files first, then one rename per file; nothing visible until the rows have ended.
+"""The load of the files sink: hidden files first, then one rename per file.
 
-There is no staging dataset: what readers see is this load's own files, and the first rename is its commit.
+Nothing is visible before all rows are written. There is no staging dataset: readers see the files of the load itself,
+and the first rename is its commit.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class FilesLoad:
         return TargetDirectory(base=self._base, table=table)
 
     def _write(self, request: StageRequest, target: TargetDirectory, batches: Iterable[pa.RecordBatch]) -> TableSchema:
-        """Writes and syncs every file of the load where no reader looks; returns the columns they have."""
+        """Writes and syncs every file of the load in the hidden directory; returns the columns of the files."""
         stored = _stored_schema(request, target)
         refuse_kind_change(request.schema, stored)
         rows = _LineagedRows(request, stored)
@@ -100,7 +101,8 @@ class FilesLoad:
         sync_file(path)
 
     def _publish(self, request: StageRequest, target: TargetDirectory, schema: TableSchema) -> None:
-        """Description first, so that no visible row is ever without one; old files go last."""
+        """Writes the description first, so that every visible row has one, then renames the files, then removes old
+        ones."""
         refreshes = request.strategy is StrategyMode.FULL_REFRESH
         known = target.describe()
         hidden = target.unpublished_directory(request.identity)
@@ -126,7 +128,8 @@ class FilesLoad:
         target.discard_unpublished(request.identity)
 
     def _count_rows(self, request: StageRequest, target: TargetDirectory) -> LegacyLoadResult:
-        """Rows by reading them again: every value of this load has been decoded once before it is reported."""
+        """Counts the load's rows by reading them again, so that every value has been decoded once before it is
+        reported."""
         written = sum(batch.num_rows for batch in self.read_back(request))
         if request.strategy is StrategyMode.FULL_REFRESH:
             return LegacyLoadResult(finaliser="write_then_remove", written_rows=written, total_rows=written)
@@ -140,7 +143,8 @@ class FilesLoad:
 
 
 class _LineagedRows:
-    """Payload batches -> batches as the files hold them: cast to the target's types, lineage columns after them."""
+    """Turns payload batches into batches of the files: cast to the target's types, with the lineage
+    columns after them."""
 
     def __init__(self, request: StageRequest, stored: TableSchema) -> None:
         self._stored = stored
@@ -164,7 +168,7 @@ class _LineagedRows:
 
 
 def _stored_schema(request: StageRequest, target: TargetDirectory) -> TableSchema:
-    """The payload's columns as files hold them: the target's own types when files are added to it."""
+    """The payload's columns as the files hold them: in the target's types when files are added to it."""
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:
         return request.schema
@@ -172,7 +176,8 @@ def _stored_schema(request: StageRequest, target: TargetDirectory) -> TableSchem
 
 
 def _refuse_undescribed(schema: TableSchema, request: StageRequest, target: TargetDirectory) -> None:
-    """A column that the description lacks would be in the files and in no reading of the target."""
+    """Raises ConnectorError `physical_design_mismatch` for a column that the description lacks: readers of the target
+    would never see it."""
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:
         return
@@ -182,7 +187,8 @@ def _refuse_undescribed(schema: TableSchema, request: StageRequest, target: Targ
 
 
 def _chunks(batches: Iterator[pa.RecordBatch], limit_rows: int) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Lazy groups of batches, each of at least `limit_rows` rows except the last; one empty group without rows."""
+    """Groups of batches, read lazily, of at least `limit_rows` rows each except the last; one empty group when there
+    are no rows."""
     ended = False
 
     def group() -> Iterator[pa.RecordBatch]:

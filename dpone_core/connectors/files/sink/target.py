@@ -1,4 +1,5 @@
-"""The target of the files sink: what is there, what may be written into it, and what dead loads left."""
+"""Describes a target of the files sink, checks it before a load, and lists directories that interrupted loads have
+left."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class FilesTarget:
         self._directory(table).add_columns(schema)
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
-        """Hidden directories of loads that neither published nor discarded what they wrote."""
+        """Hidden directories of loads that have neither published nor discarded their files."""
         with translate_errors("the target directory cannot be listed", "sink_unreachable"):
             names = self._directory(table).unpublished_names()
         return tuple(Leftover(table=TableName(schema=table.schema, name=name), role="stg") for name in names)
@@ -44,7 +45,8 @@ class FilesTarget:
 
 
 def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
-    """Refuses payloads and formats that cannot be written, and directories that are not ours or not whole."""
+    """Raises ConnectorError for a payload or format that cannot be written, and for a directory that dpone did not
+    write or that is incomplete."""
     check_payload(request)
     design = request.physical_design
     if design.file_format not in FORMATS:

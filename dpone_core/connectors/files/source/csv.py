@@ -1,4 +1,4 @@
-"""CSV files as batches of undecoded text, NULL where the dialect says so; decoding is the stream's."""
+"""Reads CSV files as batches of undecoded text, NULL where the dialect says so. `TextStream` decodes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _TEXT: Final = ColumnType(kind=ColumnKind.STRING)
 
 
 def csv_schema(files: tuple[Path, ...], reading: FileReading) -> TableSchema:
-    """The declared columns, else every header name as text. Each header must name exactly these columns."""
+    """The declared columns, otherwise every header name as text. Raises ConnectorError unless every header names
+    exactly these columns."""
     declared = tuple(column.name for column in reading.columns)
     names = declared
     for index, path in enumerate(files if reading.csv.header else ()):

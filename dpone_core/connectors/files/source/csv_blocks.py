@@ -30,7 +30,8 @@ class CsvBlock:
     first_line: int
 
     def line_of(self, record: int) -> int:
-        """Quotes are balanced at the end of a record, and nowhere inside one at the end of a line."""
+        """The line of the file on which a record begins. Quotes are balanced at the end of a record, and at the end of
+        a line inside one they are not."""
         quotes, begun = 0, 0
         for offset, line in enumerate(self.content.split(b"\n")):
             if begun == record and quotes % 2 == 0:
@@ -41,7 +42,7 @@ class CsvBlock:
 
 
 class CsvText:
-    """Reads the header line at once, the records by `blocks`; `names` is () without a header."""
+    """Reads the header line at once and the records by `blocks`; `names` is () without a header."""
 
     def __init__(self, raw: pa.NativeFile, *, file: int, delimiter: str, header: bool) -> None:
         self._raw = raw
@@ -91,7 +92,8 @@ class CsvText:
         return tuple(names)
 
     def _check(self, content: bytes, columns: int) -> CsvBlock:
-        """`window` has a line end on both sides, so that every byte has neighbours."""
+        """Checks whole records and returns them as a block; `window` has a line end on both sides, so that every byte
+        has neighbours."""
         window = b"\n" + content + b"\n"
         self._refuse_quotes(window)
         self._refuse_line_ends(window, columns)
@@ -132,7 +134,7 @@ class CsvText:
     def _refuse_beside(
         self, window: bytes, octets: pa.Array, quotes: memoryview[int], neighbour: int, what: str
     ) -> None:
-        """Every neighbour on that side must be a delimiter, a line end or another quote."""
+        """Raises unless the neighbour of every quote on that side is a delimiter, a line end or another quote."""
         if not len(quotes):
             return
         packed = pa.Array.from_buffers(pa.int64(), len(quotes), [None, pa.py_buffer(quotes.tobytes())])
@@ -146,7 +148,7 @@ class CsvText:
 
 
 def _whole_records(content: bytes) -> int:
-    """Where the last whole record ends; 0 for none. The content begins with a record."""
+    """The position after the last whole record; 0 when there is none. The content begins with a record."""
     end, quotes = len(content), content.count(b'"')
     while end:
         line_end = content.rfind(b"\n", 0, end) + 1

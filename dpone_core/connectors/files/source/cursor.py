@@ -1,4 +1,4 @@
-"""The cursor of files: which kinds it may have, its text, and the rows of a batch that lie in a window."""
+"""The cursor of files: which kinds are allowed, its text, and the rows of a batch that lie in a window."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def cursor_text(value: pa.Scalar) -> str:
 
 
 def rows_in_window(batch: pa.RecordBatch, schema: TableSchema, window: CursorWindow) -> pa.RecordBatch:
+    """The rows of the batch whose cursor lies in the window."""
     column = file_cursor(schema, window.column)
     values = batch.column(window.column)
     keep: pa.Array | None = None

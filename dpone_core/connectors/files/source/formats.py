@@ -12,7 +12,7 @@ from .text import TextSource
 
 
 class FilesSource:
-    """SourcePort; `base` anchors relative paths."""
+    """SourcePort over files of every format; relative paths are below `base`."""
 
     def __init__(self, base: Path) -> None:
         self._parquet = ParquetSource(base)

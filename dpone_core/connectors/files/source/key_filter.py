@@ -58,7 +58,8 @@ class KeyFilter:
         return batch
 
     def row_groups(self, path: Path) -> list[int] | None:
-        """Those that may hold rows of the range; None where the file's type says nothing about it."""
+        """The row groups that may hold rows of the range; None where statistics of the file's type say nothing about
+        it."""
         import pyarrow.dataset as ds
         from pyarrow.fs import LocalFileSystem
 
@@ -107,7 +108,8 @@ def file_key_text(key: Column, value: pa.Scalar) -> str | None:
 
 
 def _bound_scalar(key: Column, text: str, *, rounds_up: bool) -> pa.Scalar:
-    """A bound of a finer time than the column holds is rounded to the next tick that compares the same."""
+    """A bound in the type of the column. A bound with more digits of a second than the column is rounded up to the next
+    tick, which compares the same."""
     try:
         return _exact_scalar(key, text, rounds_up)
     except (pa.ArrowException, ValueError, OverflowError, InvalidOperation) as error:

@@ -40,7 +40,7 @@ _OBJECT_LINE: Final = r"^[ \t]*\{.*\}[ \t]*\r?$"
 
 
 def ndjson_rows(path: Path, index: int, declared: TableSchema, missing: MissingKeys) -> Iterator[TextRows]:
-    """All declared columns; a row is a line."""
+    """Batches of all declared columns; a row is a line."""
     read_as = pa.schema([(column.name, _parsed_type(column.type)) for column in declared.columns])
     first = 1
     with open_text(path, index) as file:
@@ -135,7 +135,8 @@ class _Block:
                 raise misfit_error(self._file, self._first + offset, column, "the value is not a finite number")
 
     def _require_keys(self, batch: pa.RecordBatch, texts: pa.Array) -> None:
-        """A NULL is one only where its key stands; a key in another spelling is looked for by a full parse."""
+        """Raises unless the key stands on each line where a column is NULL. A key that is spelled with escapes is found
+        by a full parse."""
         for column, values in zip(self._declared.columns, batch.columns, strict=True):
             if not values.null_count:
                 continue
@@ -148,7 +149,7 @@ class _Block:
                     )
 
     def _explain(self, texts: pa.Array) -> ConnectorError:
-        """The first line that a strict reading refuses, and why."""
+        """The error of the first line that a strict parser refuses, with the reason."""
         for offset, text in enumerate(texts.to_pylist()):
             line = self._first + offset
             try:
@@ -178,7 +179,7 @@ class _Block:
 
 
 class _Number(str):
-    """A number as its digits."""
+    """A number, kept as its digits."""
 
 
 def _refuse_constant(name: str) -> object:

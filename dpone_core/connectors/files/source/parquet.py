@@ -30,7 +30,7 @@ _READ_BUFFER_BYTES: Final = 256 << 10
 
 
 class ParquetSource:
-    """SourcePort over Parquet files; `base` anchors relative paths."""
+    """SourcePort over Parquet files; relative paths are below `base`."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
@@ -56,7 +56,7 @@ class ParquetSource:
 
 
 class ParquetStream:
-    """One pass over the files; only the schema's columns are decoded."""
+    """Reads the files once; only the columns of the schema are decoded."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ParquetStream:
         self._closed = True
 
     def expected_rows(self) -> int | None:
-        """By the files' footers."""
+        """The number of rows in the files' footers."""
         if self._window is not None or self._keys is not None:
             return None
         try:

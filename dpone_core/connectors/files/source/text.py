@@ -33,7 +33,7 @@ _FLOATS: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
 
 
 class TextSource:
-    """SourcePort over CSV and NDJSON files; `base` anchors relative paths."""
+    """SourcePort over CSV and NDJSON files; relative paths are below `base`."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
@@ -60,7 +60,7 @@ def _columns(files: tuple[Path, ...], request: ExtractRequest) -> TableSchema:
 
 
 class TextStream:
-    """One pass over the files; only the schema's columns are decoded."""
+    """Reads the files once; only the columns of the schema are decoded."""
 
     def __init__(self, base: Path, request: ExtractRequest, schema: TableSchema, *, windowed: bool = True) -> None:
         self.schema = schema
@@ -93,7 +93,7 @@ class TextStream:
 
 
 class _Decoder:
-    """Batches of one file in their order -> batches of the schema, or the place of the first misfit."""
+    """Decodes the batches of one file in order, or names the line and column of the first value that does not fit."""
 
     def __init__(self, index: int, schema: TableSchema) -> None:
         self._index = index
@@ -113,7 +113,7 @@ class _Decoder:
             raise self._misfit(column, texts, rows) from error
 
     def _misfit(self, column: Column, texts: pa.Array, rows: TextRows) -> ConnectorError:
-        """The first of the batch: halved until one value is left."""
+        """The error of the first value in the batch that does not fit, found by halving the batch."""
         if not column.nullable and texts.null_count:
             line = rows.line_of(pc.index(pc.is_null(texts), True).as_py())
             return misfit_error(self._index, line, column, "NULL in a column without NULLs")
@@ -133,7 +133,7 @@ def _fits(texts: pa.Array, column: Column) -> bool:
 
 
 def _decode(texts: pa.Array, column: Column) -> pa.Array:
-    """Text of any file as values; what the file's own parser has decoded stays as it is."""
+    """The values of texts; columns that the file's own parser has decoded stay unchanged."""
     if pa.types.is_binary(texts.type):
         texts = texts.cast(pa.string())
     if not pa.types.is_string(texts.type):

@@ -1,4 +1,4 @@
-"""Key ranges of a MySQL selection. A snapshot cannot be shared between connections: each range has its own."""
+"""Key ranges of a MySQL selection. Connections cannot share a snapshot, so each range has its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Reading MySQL: types from the catalog, values in exact form, in one snapshot, by a reader in a child process.
-
-Contract: MYSQL-01 (zero dates), MYSQL-02 (unsigned, tinyint, bit, float digits).
-"""
+"""Reads MySQL: types from the catalogue, values in exact form, in one snapshot, by a reader in a child process.
+Contract: MYSQL-01 (zero dates), MYSQL-02 (unsigned, tinyint, bit, float digits)."""
 
 from __future__ import annotations
 
@@ -103,7 +101,7 @@ class MySqlSource:
 
 
 def _type_label(full: str) -> str:
-    """The declared type; the members of an enum are data and stay out of messages."""
+    """The declared type for messages; the members of an enum are data and are left out."""
     return re.sub(r"^(enum|set)\(.*\)$", r"\1", full, flags=re.IGNORECASE | re.DOTALL)
 
 
@@ -153,7 +151,8 @@ class MySqlStream:
             self._unfinished.clear()
 
     def close(self) -> None:
-        """A server does not notice that its client is gone while it computes: the query is ended there."""
+        """Stops reading and ends the query on the server, which does not notice that its client is gone while it
+        computes."""
         self._reader.close()
         if self._unfinished.is_set():
             self._unfinished.clear()
@@ -168,7 +167,8 @@ class MySqlStream:
 
 
 def _request(address: Address, sql: str, schema: TableSchema) -> ChildRequest:
-    """connectorx reads everything in the forms of `reading_expression`; it cannot check certificates."""
+    """The request for the child process. connectorx reads every kind in the form of `reading_expression`, but cannot
+    check certificates."""
     if address.reader == "auto" and address.tls == "off":
         _LOG.info("mysql source: reader=connectorx, binary protocol, one snapshot")
         return ChildRequest(

@@ -1,4 +1,4 @@
-"""The FROM and WHERE part of an extract request; values stand in it as hex or typed literals only."""
+"""The FROM and WHERE part of an extract request; values are in it as hex or typed literals only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CURSOR_KINDS: Final = frozenset(
 
 
 def relation(request: ExtractRequest, database: str | None) -> str:
-    """What stands after FROM: the table, or the query as a subquery with its tokens bound."""
+    """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
     if request.table is not None:
         schema = request.table.schema or database
         if schema is None:
@@ -67,7 +67,7 @@ def find_cursor_column(schema: TableSchema, name: str) -> Column:
 
 
 def bound_literal(column: Column, text: str) -> str:
-    """A literal of the cursor's own type, made of digits or hex, so that an index is used and nothing is pasted."""
+    """A literal of the cursor's type, made of digits or hex, so that an index can serve it and no text is pasted."""
     value = window_bound(column, text)
     kind = column.type.kind
     if kind is ColumnKind.STRING:

@@ -1,6 +1,6 @@
-"""MySQL's special values: the zero date, and dates whose month or day is zero. Both are told by their text.
+"""MySQL's special values: the zero date, and dates whose month or day is zero. Both are recognised by their text.
 
-Comparing a date with '0000-00-00' is an error or a warning in some SQL modes; text is the same in all of them.
+In some SQL modes a comparison with '0000-00-00' is an error or a warning; text compares the same in all of them.
 """
 
 from __future__ import annotations

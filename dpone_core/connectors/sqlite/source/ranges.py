@@ -79,7 +79,7 @@ class SqliteRanges:
         return self._database.rows(f"SELECT {', '.join(questions)} {chosen.text}", chosen.parameters)[0]
 
     def _is_indexed(self, request: ExtractRequest, key: Column) -> bool:
-        """An integer that leads the primary key: either end is found without a scan."""
+        """Whether the key is an integer that leads the primary key, so that its bounds are found without a scan."""
         if request.table is None or key.type.kind is not ColumnKind.INT64:
             return False
         place = (request.table.name, request.table.schema or "main", key.name)
@@ -94,7 +94,7 @@ class SqliteRanges:
 
 
 def _exact_text(expression: str) -> str:
-    """A number in as many digits as it takes to come back the same."""
+    """A number as text, with as many digits as it needs to read back equal."""
     return (
         f"CASE typeof({expression}) WHEN 'real' THEN printf('%!.20g', {expression}) ELSE CAST({expression} AS TEXT) END"
     )
@@ -151,7 +151,8 @@ def _conditions(key: Column, bounds: KeyRange) -> tuple[list[str], list[Paramete
 
 
 def _text_of(key: Column, value: str) -> str:
-    """The bound as `KeyRange` writes it. A time whose text is another way to write it would not compare as a time."""
+    """The bound as `KeyRange` writes it. Raises ConnectorError `source_value_out_of_range` for a time that is written
+    in another form, which would not compare as a time."""
     if key.type.kind is not ColumnKind.TIMESTAMP:
         return value
     moment = iso_moment(key, value)

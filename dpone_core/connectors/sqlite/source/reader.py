@@ -1,7 +1,7 @@
-"""Reading SQLite as Arrow: declared types, engine-side storage class checks, strict parsing, one pass.
+"""Reads SQLite as Arrow once: declared types, storage classes checked by SQLite, strict parsing.
 
-The first batch of a stream holds sentinels alone (`reading`) and is dropped here. A stopped query is asked once more
-which column broke its declaration.
+The first batch of a stream holds sentinel values only (`reading`) and is dropped here. When a value stops the query, a
+second query finds the column that broke its declaration.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class SqliteStream:
         self._closed = True
 
     def _skip_sentinels(self, reader: pa.RecordBatchReader) -> None:
-        """Every type is fixed and no row was seen: what else the driver may do is not what was checked."""
+        """Drops the first batch. Raises ConnectorError `source_unreachable` when the driver chose other types than
+        expected; no row has been read then."""
         batch = self._next(reader)
         found = tuple(str(field.type) for field in reader.schema)
         if batch is None or batch.num_rows != BATCH_ROWS or found != tuple(each.driver for each in self._readings):
