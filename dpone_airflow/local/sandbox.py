@@ -108,7 +108,10 @@ def detect_sandbox(isolation: Isolation) -> Sandbox:
         case Isolation.MOUNT:
             if sandbox := _probe_namespaces():
                 return sandbox
-            raise IsolationUnavailableError("private mount namespaces are not available here; use rewrite or auto")
+            raise IsolationUnavailableError(
+                "isolation `mount` needs private mount namespaces, which this"
+                " machine does not allow; use `rewrite` or `auto`"
+            )
         case _:
             assert_never(isolation)
 

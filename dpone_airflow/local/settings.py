@@ -55,7 +55,7 @@ class Settings:
             if not bundle.source.exists():
                 raise ValueError(f"bundle source does not exist: {bundle.source}")
         if self.log_limit_bytes < 1 or self.pending_seconds < 0:
-            raise ValueError("log_limit_bytes must be positive and pending_seconds not negative")
+            raise ValueError("log_limit_bytes must be greater than 0, and pending_seconds at least 0")
 
 
 def select_env(parent: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:

@@ -18,7 +18,7 @@ MAX_BATCH_ROWS: Final = 65_536
 
 class StrictCast:
     """Casts batches to `schema`, by safe casts only. Raises ConnectorError `code` for a value that does not fit, or for
-    NULL in a column without NULLs."""
+    NULL in a column that is declared not nullable."""
 
     def __init__(self, schema: TableSchema, *, code: str) -> None:
         self.arrow_schema = arrow_schema(schema)
@@ -27,7 +27,7 @@ class StrictCast:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if tuple(batch.schema.names) != self._schema.names:
-            raise ConnectorError("a batch does not have the columns that were described", code=self._code)
+            raise ConnectorError("a batch has other columns than the source described", code=self._code)
         columns = [self.column(index, batch.column(index)) for index in range(batch.num_columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
@@ -40,7 +40,9 @@ class StrictCast:
                 f"column {field.name!r}: a value does not fit {self._schema.columns[index].type}", code=self._code
             ) from error
         if not field.nullable and cast.null_count:
-            raise ConnectorError(f"column {field.name!r}: NULL in a column without NULLs", code=self._code)
+            raise ConnectorError(
+                f"column {field.name!r}: NULL in a column that is declared not nullable", code=self._code
+            )
         return cast
 
 
@@ -96,7 +98,7 @@ def refuse_kind_change(source: TableSchema, target: TableSchema) -> None:
         ):
             continue
         raise ConnectorError(
-            f"column {column.name!r}: {origin.type} does not become {column.type}", code="staged_value_refused"
+            f"column {column.name!r}: {origin.type} cannot be stored as {column.type}", code="staged_value_refused"
         )
 
 

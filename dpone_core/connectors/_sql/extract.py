@@ -19,7 +19,7 @@ def only_statement(text: str, *, backslash_escapes: bool) -> str:
     exactly one statement; a comment may follow the semicolon."""
     statements = split_statements(text, backslash_escapes=backslash_escapes)
     if len(statements) != 1:
-        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
+        raise ConnectorError("the query of the source must be exactly one statement", code="source_request_invalid")
     return statements[0]
 
 
@@ -34,7 +34,10 @@ def cursor_column(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], 
             fix="a cursor is a column name; give an expression an alias in a query",
         )
     if column.type.kind not in kinds:
-        raise ConnectorError(f"{column.type} cannot be a cursor on {engine}", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type}, which cannot be a cursor on {engine}",
+            code="source_column_unsupported",
+        )
     return column
 
 

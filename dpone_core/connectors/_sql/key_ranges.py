@@ -42,7 +42,8 @@ def key_text(key: Column, text: str) -> str:
         return _canonical(key, text)
     except (ValueError, InvalidOperation) as error:
         raise ConnectorError(
-            f"column {key.name!r}: its least or greatest value is no {key.type} that can be split",
+            f"column {key.name!r}: its least or greatest value has no exact text as {key.type}, so it cannot"
+            " be a bound of a range",
             code="source_value_out_of_range",
             fix="correct the row, or filter it in a query",
         ) from error
@@ -87,4 +88,6 @@ def _require_uuid(key: Column, bound: str) -> str:
     try:
         return str(UUID(bound))
     except ValueError as error:
-        raise ConnectorError(f"a bound of {key.name!r} is no uuid", code="source_value_out_of_range") from error
+        raise ConnectorError(
+            f"column {key.name!r}: a bound of the range is not a uuid", code="source_value_out_of_range"
+        ) from error

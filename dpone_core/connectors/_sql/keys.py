@@ -23,14 +23,16 @@ def check_merge_key(request: StageRequest) -> None:
     if request.strategy is not StrategyMode.INCREMENTAL_MERGE:
         return
     if not request.unique_key:
-        raise ConnectorError("a merge needs a unique key", code="merge_key_unsupported")
+        raise ConnectorError(
+            "incremental_merge needs a unique_key, and the manifest gives none", code="merge_key_unsupported"
+        )
     for name in request.unique_key:
         column = request.schema.find(name)
         if column is None or name in request.target_only:
-            raise ConnectorError(f"key column {name!r} is not extracted", code="merge_key_unsupported")
+            raise ConnectorError(f"key column {name!r} is not a column of the source", code="merge_key_unsupported")
         if column.type.kind in _INEXACT:
             raise ConnectorError(
-                f"key column {name!r} is a floating-point number, which identifies no row",
+                f"key column {name!r} is a floating-point number, which cannot identify a row",
                 code="merge_key_unsupported",
                 fix="cast it to a decimal in options.query, or choose another unique_key",
             )
@@ -57,7 +59,8 @@ def refuse_repeated_keys(request: StageRequest, repeated: int) -> None:
     row has, is 0."""
     if repeated:
         raise ConnectorError(
-            f"{repeated} values of the key ({_key_names(request)}) occur in more than one staged row",
+            f"every value of the key ({_key_names(request)}) must be in one staged row; {repeated} values are"
+            " in several",
             code=_DUPLICATE,
             fix="keep one row per key in options.query, or choose another unique_key",
         )
@@ -68,7 +71,8 @@ def refuse_ambiguous_target(request: StageRequest, *, staged_matches: int, targe
     tell which of them to update. `target_matches` are rows, `staged_matches` key values."""
     if staged_matches != target_matches:
         raise ConnectorError(
-            f"the target holds {target_matches} rows of {staged_matches} values of the key ({_key_names(request)})",
+            f"each of the {staged_matches} staged values of the key ({_key_names(request)}) that the target"
+            f" has must be there once; {target_matches} rows have them",
             code=_DUPLICATE,
             fix="remove the duplicates from the target, or load it once with full_refresh",
         )

@@ -138,7 +138,7 @@ def _stored_for_copy(dialect: LayoutDialect[Stored], column: Column, target: Sin
         raise ConnectorError(f"the target has no column {column.name!r}", code=_MISMATCH)
     if there.type.kind is ColumnKind.UNSUPPORTED:
         raise ConnectorError(
-            f"column {column.name!r}: the target's type takes no rows exactly: {there.type.native}",
+            f"column {column.name!r}: the target's type {there.type.native} cannot take every value exactly",
             code="sink_column_unsupported",
         )
     return dialect.existing(there, target.declared_type(there))

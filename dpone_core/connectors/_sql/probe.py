@@ -85,7 +85,9 @@ class SqlSinkProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.table is None:
-            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a sink need a table, and the request names none", code="source_request_invalid"
+            )
         dialect = self._dialect
         table = dialect.resolve(request.table)
         schema = dialect.schema_of(table)

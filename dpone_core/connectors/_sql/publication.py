@@ -123,7 +123,7 @@ def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> Finaliz
 def wait_for_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
     """The note of the target after every running publication of it has ended; None when there is no target."""
     with dialect.transactions.begin(
-        code="sink_query_failed", message="the target could not be asked for its load marker"
+        code="sink_query_failed", message="the load marker of the target could not be read"
     ) as ask:
         dialect.transactions.keep_publications_out(ask, target)
         found = dialect.catalog.find(ask, target)
@@ -173,7 +173,7 @@ class _Publication(Generic[Table]):
     def run(self) -> FinalizeResult:
         try:
             with self._dialect.transactions.begin(
-                code=_REFUSED, message=f"{self._dialect.engine} refused to publish; the target is as it was"
+                code=_REFUSED, message=f"{self._dialect.engine} refused to publish; the target is unchanged"
             ) as ask:
                 finaliser = self._publish(ask)
         except self._dialect.transactions.in_doubt as error:
@@ -202,13 +202,13 @@ class _Publication(Generic[Table]):
             return "already_published"
         staged = catalog.find(ask, self._staged)
         if staged is None:
-            raise ConnectorError("the staging table of this load is gone", code=_REFUSED)
+            raise ConnectorError("the staging table of this load does not exist any more", code=_REFUSED)
         finaliser, expected = self._change(ask, target, staged.schema)
         self._total = catalog.count(ask, self._target)
         if self._total != expected:
             raise ConnectorError(
                 f"the target was expected to hold {expected} rows and would hold {self._total};"
-                " nothing was published and the target is as it was",
+                " nothing was published, the target is unchanged",
                 code=_REFUSED,
                 fix="run again; let nothing else write into staging, and look for triggers on the target",
             )
@@ -287,7 +287,10 @@ class _Publication(Generic[Table]):
         by = self._request.physical_design.partition_by
         column = staged.find(by.column) if by is not None else None
         if by is None or column is None:
-            raise ConnectorError("partition_replace needs a partition key", code="physical_design_mismatch")
+            raise ConnectorError(
+                "partition_replace needs physical_design.partition_by, which is missing",
+                code="physical_design_mismatch",
+            )
         ask(self._dialect.statements.delete_partitions(self._target, self._staged, by, column), ())
 
     def _insert(self, ask: Ask, staged: TableSchema, which: str = "") -> None:
@@ -307,19 +310,20 @@ class _Publication(Generic[Table]):
                 return
         except ConnectorError:
             raise CommitOutcomeUnknownError(
-                "the publishing transaction failed, and the target cannot be asked whether it holds the load"
+                "the publishing transaction failed, and the load marker of the target cannot be read:"
+                " whether the rows are there is unknown"
             ) from error
         if not isinstance(error, ConnectionLostError):
             raise error
         raise ConnectorError(
-            "the session was lost before the commit; the target is as it was", code=_REFUSED
+            "the session was lost before the commit; the target is unchanged", code=_REFUSED
         ) from error
 
     def _raise_if_published(self, error: ConnectorError) -> None:
         """Raises CommitOutcomeUnknownError if an earlier call had published the load: an error that says the target is
         unchanged would be wrong then."""
         if self._was_published:
-            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
+            raise CommitOutcomeUnknownError("the target is published, but its rows could not be counted") from error
 
     def _recount(self, ask: Ask) -> None:
         """Reads the counts of a publication that an earlier call has committed."""

@@ -72,14 +72,17 @@ class SqlRangeStaging(Generic[Table]):
                 ask(f"INSERT INTO {table} ({names}) SELECT {names} FROM {spelled.qualify(part.table)}", ())
             counted_rows = self._catalog.count(ask, whole)
             if counted_rows != sum(part.staged_rows for part in parts):
-                raise ConnectorError("the staged ranges hold another number of rows", code="staged_row_count_mismatch")
+                raise ConnectorError(
+                    "the rows copied from the staged ranges are not as many as the ranges hold",
+                    code="staged_row_count_mismatch",
+                )
         return StagedHandle(request=request, table=whole, payload_schema=request.schema, staged_rows=counted_rows)
 
     def _whole(self, request: StageRequest, part: StagedHandle) -> WholeStaging[Table]:
         ask = self._transactions.rows
         part_table = self._catalog.find(ask, part.table)
         if part_table is None:
-            raise ConnectorError("the staging of a range is gone", code=_REFUSED)
+            raise ConnectorError("the staging table of a range does not exist any more", code=_REFUSED)
         target = self._catalog.find(ask, self._catalog.resolve(request.target))
         attachments = self._catalog.attachments(ask, target) if target is not None else ()
         return WholeStaging(request=request, target=target, attachments=attachments, part=part, part_table=part_table)

@@ -26,13 +26,15 @@ def check_payload(request: StageRequest) -> None:
     for name in request.physical_design.order_by:
         column = request.schema.find(name)
         if column is None:
-            raise ConnectorError(f"order_by column {name!r} is not extracted", code="physical_design_mismatch")
+            raise ConnectorError(
+                f"order_by column {name!r} is not a column of the source", code="physical_design_mismatch"
+            )
     check_merge_key(request)
     check_partition_key(request)
     refusal = row_id_refusal(request.schema, request.lineage.row_id_columns)
     if refusal is not None:
         raise ConnectorError(
-            f"no row id from column {refusal.column!r}: {refusal.reason}", code="row_identity_unsupported"
+            f"column {refusal.column!r} cannot be part of a row id: {refusal.reason}", code="row_identity_unsupported"
         )
 
 
@@ -41,14 +43,20 @@ def check_partition_key(request: StageRequest) -> None:
     partition = request.physical_design.partition_by
     if partition is None:
         if request.strategy is StrategyMode.PARTITION_REPLACE:
-            raise ConnectorError("partition_replace needs a partition key", code="physical_design_mismatch")
+            raise ConnectorError(
+                "partition_replace needs physical_design.partition_by, which is missing",
+                code="physical_design_mismatch",
+            )
         return
     column = request.schema.find(partition.column)
     if column is None or partition.column in request.target_only:
-        raise ConnectorError(f"partition column {partition.column!r} is not extracted", code="physical_design_mismatch")
+        raise ConnectorError(
+            f"partition column {partition.column!r} is not a column of the source", code="physical_design_mismatch"
+        )
     if partition.granularity is not PartitionGranularity.VALUE and column.type.kind not in _DATED:
         raise ConnectorError(
-            f"partition column {partition.column!r} is {column.type} and has no {partition.granularity}",
+            f"partition column {partition.column!r} is {column.type}, which cannot be divided by"
+            f" {partition.granularity}",
             code="physical_design_mismatch",
             fix="partition by value, or by a date or timestamp column",
         )
@@ -70,7 +78,9 @@ def require_nullable(added: TableSchema) -> None:
     ConnectorError `schema_evolution_refused`."""
     for column in added.columns:
         if not column.nullable:
-            raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+            raise ConnectorError(
+                f"an added column must be nullable; column {column.name!r} is not", code="schema_evolution_refused"
+            )
 
 
 def check_columns(schema: TableSchema) -> None:

@@ -51,7 +51,11 @@ class SpecialValueSql:
         if self.condition(column, rule.value) is None:
             raise _refusal(rule, f"is {column.type}, which has no '{rule.value}' to convert", "remove it from the rule")
         if rule.becomes is not None and not is_value_of(rule.becomes, column.type):
-            raise _refusal(rule, f"becomes what is no {column.type}", "write null, or a value of the column's type")
+            raise _refusal(
+                rule,
+                f"is replaced by something that is not a {column.type}",
+                "write null, or a value of the column's type",
+            )
 
     def _conversion(self, column: Column, rules: Sequence[SpecialValueRule]) -> str:
         quoted = self.quote(column.name)

@@ -44,7 +44,9 @@ class ClickHouseStatements:
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_statements(bound.text, backslash_escapes=True)
         if len(statements) != 1:
-            raise ConnectorError("ClickHouse was given several statements for one answer", code="statement_failed")
+            raise ConnectorError(
+                "the query of one answer must be one statement; the script has several", code="statement_failed"
+            )
         try:
             with self._session.own_client() as client:
                 body = client.raw_query(

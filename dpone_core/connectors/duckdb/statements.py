@@ -42,7 +42,8 @@ class DuckDbStatements:
                     pass
             if ends_a_transaction(cursor, "ROLLBACK" if script.autocommit else "COMMIT") is script.autocommit:
                 raise ConnectorError(
-                    "the script left a transaction open, or ended the one it runs in",
+                    "the script must leave the transaction state as it was; it left a transaction open or"
+                    " ended the one it runs in",
                     code="hook_transaction_state_changed",
                     fix="end every transaction the script begins; without autocommit, neither begin nor end one",
                 )
@@ -59,7 +60,9 @@ class DuckDbStatements:
         try:
             statements = cursor.extract_statements(bound.text)
             if len(statements) != 1:
-                raise ConnectorError("DuckDB was given several statements for one answer", code="statement_failed")
+                raise ConnectorError(
+                    "the query of one answer must be one statement; the script has several", code="statement_failed"
+                )
             cursor.execute(statements[0], values or None)
             rows = tuple(cursor.fetchmany(2))
             while cursor.fetchmany(1000):

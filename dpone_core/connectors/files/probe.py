@@ -36,7 +36,9 @@ class SourceMetricProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
-            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
+            )
         extract, window = request.extract, request.extract.window
         schema = self._source.describe(extract)
         required = self._required(extract)
@@ -62,7 +64,9 @@ class TargetMetricProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.table is None:
-            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a sink need a table, and the request names none", code="source_request_invalid"
+            )
         target = TargetDirectory(base=self._base, table=request.table)
         known = target.describe()
         if known is None:

@@ -61,7 +61,9 @@ class MssqlStatements:
             cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
             _drain(cursor)
         if len(found) != 1:
-            raise ConnectorError("the statement gave no result set, or several", code="statement_failed")
+            raise ConnectorError(
+                "the statement must give exactly one result set; it gave none or several", code="statement_failed"
+            )
         return found[0]
 
     @contextmanager
@@ -96,7 +98,8 @@ def _require_same_transaction(cursor: pyodbc.Cursor, *, open_transactions: int) 
     (row,) = cursor.fetchall()
     if tuple(row) != (open_transactions, open_transactions):
         raise ConnectorError(
-            "the script left a transaction open, or ended or doomed the one it runs in",
+            "the script must leave the transaction state as it was; it left a transaction open or ended the"
+            " one it runs in, or made it one that can only roll back",
             code="hook_transaction_state_changed",
             fix="end every transaction the script begins; without autocommit, neither begin nor end one",
         )

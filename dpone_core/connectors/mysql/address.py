@@ -49,7 +49,7 @@ def address_of(connection: Connection) -> Address:
         host, port = parts.hostname, parts.port
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     except ValueError:
-        raise _invalid(connection, "it is no URI") from None
+        raise _invalid(connection, "it is not a URI") from None
     if host is None or parts.fragment or "/" in parts.path.strip("/"):
         raise _invalid(connection, "the form is mysql://user:password@host:3306/database")
     unknown = sorted(options.keys() - _OPTIONS)

@@ -91,7 +91,8 @@ def _require_same_transaction(connection: pymysql.Connection[Any], *, autocommit
     still_automatic = bool(status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT)
     if in_transaction is autocommit or not still_automatic:
         raise ConnectorError(
-            "the script left a transaction open, or ended the one it runs in",
+            "the script must leave the transaction state as it was; it left a transaction open or ended the"
+            " one it runs in",
             code="hook_transaction_state_changed",
             fix="end every transaction the script begins; without autocommit, use no DDL and neither begin nor end one",
         )

@@ -74,7 +74,8 @@ class PostgresStatements:
             unchanged = row is not None and row[0] is True
         if not unchanged:
             raise ConnectorError(
-                "the script left a transaction open, or ended the one it runs in",
+                "the script must leave the transaction state as it was; it left a transaction open or ended"
+                " the one it runs in",
                 code="hook_transaction_state_changed",
                 fix="end every transaction the script begins; without autocommit, neither begin nor end one",
             )

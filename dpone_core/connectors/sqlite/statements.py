@@ -66,7 +66,8 @@ class SqliteStatements:
             cursor.close()
         if connection.in_transaction is autocommit:
             raise ConnectorError(
-                "the script left a transaction open, or ended the one it runs in",
+                "the script must leave the transaction state as it was; it left a transaction open or ended"
+                " the one it runs in",
                 code="hook_transaction_state_changed",
                 fix="end every transaction the script begins; without autocommit, neither begin nor end one",
             )

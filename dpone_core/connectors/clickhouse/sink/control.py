@@ -176,7 +176,7 @@ def _with_newer_version(table: ControlTable, current: ControlRow | None, new: Co
     version = new.get(table.version_column)
     before = current.get(table.version_column) if current else None
     if not isinstance(version, datetime):
-        raise ConnectorError("a control row needs its version", code="control_table_refused")
+        raise ConnectorError("a control row must have a value in its version column", code="control_table_refused")
     if isinstance(before, datetime) and version <= before:
         return {**new, table.version_column: before + timedelta(microseconds=1)}
     return new

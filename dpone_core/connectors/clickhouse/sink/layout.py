@@ -46,7 +46,7 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
         )
     if request.physical_design.cluster and facts.engine not in REPLICATED_ENGINES:
         raise ConnectorError(
-            f"the target's engine {facts.engine} holds other rows on every node of the cluster",
+            f"the target's engine {facts.engine} keeps different rows on each node of the cluster",
             code="physical_design_mismatch",
             fix="make it a ReplicatedMergeTree, or remove physical_design.storage.clickhouse.cluster",
         )
@@ -68,7 +68,7 @@ def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:
     for name in keys:
         column = request.schema.find(name)
         if column is None:
-            raise ConnectorError(f"key column {name!r} is not part of the payload", code="physical_design_mismatch")
+            raise ConnectorError(f"key column {name!r} is not a column of the source", code="physical_design_mismatch")
         if column.nullable:
             raise ConnectorError(
                 f"column {name!r} is nullable and cannot be part of ORDER BY or PARTITION BY",
@@ -141,5 +141,6 @@ def _refuse_missing_columns(existing: TableSchema, wanted: TableSchema) -> None:
     for column in existing.columns:
         if wanted.find(column.name) is None and not column.nullable:
             raise ConnectorError(
-                f"the target's column {column.name!r} has no NULLs and is not loaded", code="physical_design_mismatch"
+                f"the target's column {column.name!r} is not nullable, and the source has no such column",
+                code="physical_design_mismatch",
             )

@@ -48,7 +48,8 @@ class ServerMutex:
         while not self._try_enter(claim, prefix):
             if time.monotonic() >= deadline:
                 raise ConnectorError(
-                    f"another process has been changing a control row for {self._wait_seconds:g} s",
+                    "a control row could not be changed: other processes were changing it for"
+                    f" {self._wait_seconds:g} s",
                     code="control_table_busy",
                     fix="run again; nothing was changed",
                 )

@@ -96,7 +96,10 @@ class _Publication:
 
     def _replace(self, facts: TableFacts) -> FinalizeResult:
         if not facts.partition_key:
-            raise ConnectorError("the target has no partitions", code="physical_design_mismatch")
+            raise ConnectorError(
+                "partition_replace needs a partitioned target; the target has no partitions",
+                code="physical_design_mismatch",
+            )
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
             self._refuse_unseen_rows()
@@ -114,7 +117,7 @@ class _Publication:
         another node answers (CH-22)."""
         if self._handle.staged_rows:
             raise ConnectorError(
-                "the staged rows are not where they were counted; nothing was published",
+                "the rows that were counted in staging are not found there now; nothing was published",
                 code="finaliser_refused",
                 fix="let every request of a load reach one node, or make the tables replicated ones",
             )
@@ -152,11 +155,12 @@ class _Publication:
             published = is_published() or self._check_behind_fence(published_from, is_published)
         except ConnectorError:
             raise CommitOutcomeUnknownError(
-                "the answer to the publishing statement is lost and the target cannot be asked"
+                "the answer to the publishing statement was lost, and the target cannot be read: whether the"
+                " rows are there is unknown"
             ) from error
         if not published:
             raise ConnectorError(
-                "the connection was lost while publishing; the target is as it was", code="finaliser_refused"
+                "the connection was lost while publishing; the target is unchanged", code="finaliser_refused"
             ) from error
 
     def _require_staged_rows(self) -> None:
@@ -165,7 +169,7 @@ class _Publication:
         found = count_of(self._session, self._staged)
         if found != self._handle.staged_rows:
             raise ConnectorError(
-                f"{self._handle.staged_rows} rows were staged and staging holds {found}; the target is as it was",
+                f"{self._handle.staged_rows} rows were staged and staging holds {found}; the target is unchanged",
                 code="finaliser_refused",
                 fix="run again; let no other process write into the staging of this load",
             )
@@ -204,7 +208,7 @@ class _Publication:
         try:
             return self._result("already_published", updated=self._updates_of_earlier_call())
         except ConnectorError as error:
-            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
+            raise CommitOutcomeUnknownError("the target is published, but its rows could not be counted") from error
 
     def _updates_of_earlier_call(self) -> int:
         """How many rows a published merge has updated. Until cleanup the shadow table holds the target as it was

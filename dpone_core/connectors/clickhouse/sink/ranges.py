@@ -66,7 +66,10 @@ class ClickHouseRanges:
             )
         handle = self._handle(request)
         if handle.staged_rows != sum(part.staged_rows for part in parts):
-            raise ConnectorError("the staged ranges hold another number of rows", code="staged_row_count_mismatch")
+            raise ConnectorError(
+                "the rows copied from the staged ranges are not as many as the ranges hold",
+                code="staged_row_count_mismatch",
+            )
         return handle
 
     def _handle(self, request: StageRequest) -> StagedHandle:

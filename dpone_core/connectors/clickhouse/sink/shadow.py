@@ -19,7 +19,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import StagedHandle
 
-UNTOUCHED = "ClickHouse refused to publish; the target is as it was"
+UNTOUCHED = "ClickHouse refused to publish; the target is unchanged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

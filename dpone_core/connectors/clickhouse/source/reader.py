@@ -176,7 +176,10 @@ class ClickHouseStream:
 def _cursor_column(schema: TableSchema, name: str) -> Column:
     column = cursor_column(schema, name, CURSOR_KINDS, _ENGINE)
     if column.type.kind is ColumnKind.STRING and column.type.native != "String":
-        raise ConnectorError(f"{column.type.native} cannot be a cursor on ClickHouse", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type.native}, which cannot be a cursor on ClickHouse",
+            code="source_column_unsupported",
+        )
     return column
 
 

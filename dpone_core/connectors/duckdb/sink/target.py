@@ -30,9 +30,12 @@ class DuckDbTarget:
         refuse_layout(request, "DuckDB")
         folded = {name.casefold() for name in request.schema.names}
         if len(folded) != len(request.schema.names):
-            raise ConnectorError("DuckDB does not tell column names apart by case", code="sink_column_unsupported")
+            raise ConnectorError(
+                "two columns have names that differ by case only, which DuckDB takes for one name",
+                code="sink_column_unsupported",
+            )
         if is_view(self._database.rows, target):
-            raise ConnectorError("the target is a view", code="physical_design_mismatch")
+            raise ConnectorError("the target must be a table; it is a view", code="physical_design_mismatch")
         found = target_table(self._database.rows, target)
         if found is not None:
             stored_columns(LAYOUT, request, found, attachments_of(self._database.rows, found))

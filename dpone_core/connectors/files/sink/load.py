@@ -57,7 +57,10 @@ class FilesLoad:
         try:
             self._publish(request, target, schema)
         except Exception as error:
-            raise CommitOutcomeUnknownError("some files of this load are visible and publishing them failed") from error
+            raise CommitOutcomeUnknownError(
+                "some files of this load are visible and publishing the others failed: the target holds a"
+                " part of the load"
+            ) from error
         return self._count_rows(request, target)
 
     def has_rows(self, ref: LoadRef) -> bool:

@@ -75,6 +75,6 @@ def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
         )
     if known.format != design.file_format:
         raise ConnectorError(
-            f"the target holds {known.format} files and {design.file_format} is asked for",
+            f"the target holds {known.format} files, and the manifest asks for {design.file_format}",
             code="physical_design_mismatch",
         )

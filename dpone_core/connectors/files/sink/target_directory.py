@@ -102,11 +102,15 @@ class TargetDirectory:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            raise ConnectorError("the target's description cannot be read", code=_UNREADABLE) from error
+            raise ConnectorError(
+                "the target's description `_dpone_target.json` cannot be read", code=_UNREADABLE
+            ) from error
         try:
             return _description_of(json.loads(text))
         except (ValueError, KeyError, TypeError) as error:
-            raise ConnectorError("the target's description is not one that dpone wrote", code=_UNREADABLE) from error
+            raise ConnectorError(
+                "the target's description `_dpone_target.json` is not one that dpone wrote", code=_UNREADABLE
+            ) from error
 
     def write_description(self, description: TargetDescription) -> None:
         document = {

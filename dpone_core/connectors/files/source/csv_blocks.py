@@ -114,7 +114,7 @@ class CsvText:
                 continue
             if match.group() == b"\r" and window[position + 1 : position + 2] != b"\n":
                 raise self._malformed_error(
-                    window, position, "a line ends by a carriage return alone", "use LF or CRLF"
+                    window, position, "the line ends with a carriage return alone", "use LF or CRLF"
                 )
             if columns != 1:
                 raise self._malformed_error(window, position, "the line is empty")

@@ -145,7 +145,7 @@ class _Block:
             for offset in pc.indices_nonzero(doubtful).to_pylist():
                 if column.name not in json.loads(texts[offset].as_py()):
                     raise misfit_error(
-                        self._file, self._first + offset, column, "the key is absent, which is not the same as null"
+                        self._file, self._first + offset, column, "the key is absent; only null counts as NULL"
                     )
 
     def _explain(self, texts: pa.Array) -> ConnectorError:

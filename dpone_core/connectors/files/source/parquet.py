@@ -98,7 +98,9 @@ class ParquetStream:
     def _raw_batches(self, path: Path, index: int) -> Iterator[pa.RecordBatch]:
         wanted = [*self.schema.names]
         if self._window is not None and self._window.column not in wanted:
-            raise ConnectorError("the cursor column is not read", code="source_request_invalid")
+            raise ConnectorError(
+                "the cursor column is not among the columns that are read", code="source_request_invalid"
+            )
         try:
             with pq.ParquetFile(path, buffer_size=_READ_BUFFER_BYTES, pre_buffer=False) as file:
                 _refuse_other_columns(table_schema(file.schema_arrow), self.schema, index)

@@ -62,5 +62,7 @@ def _first(known: pa.Scalar, found: pa.Scalar, before: Callable[..., pa.Scalar])
 def _require_parquet(request: ExtractRequest) -> None:
     if request.format != "parquet":
         raise ConnectorError(
-            f"{request.format} files are not split into ranges", code="partition_key_unsupported", fix="use one reader"
+            f"{request.format} files cannot be split into ranges; Parquet files can",
+            code="partition_key_unsupported",
+            fix="use one reader",
         )

@@ -116,7 +116,7 @@ class _Decoder:
         """The error of the first value in the batch that does not fit, found by halving the batch."""
         if not column.nullable and texts.null_count:
             line = rows.line_of(pc.index(pc.is_null(texts), True).as_py())
-            return misfit_error(self._index, line, column, "NULL in a column without NULLs")
+            return misfit_error(self._index, line, column, "NULL in a column that is declared not nullable")
         low, high = 0, len(texts)
         while high - low > 1:
             middle = (low + high) // 2

@@ -85,7 +85,7 @@ def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
     )
     if int(granted[0][0]) < 0:
         raise ConnectorError(
-            "a publication of the same target did not end in time; the target is as it was",
+            "another publication of the target did not end within the lock timeout; the target is unchanged",
             code="finaliser_refused",
             fix="run again when it has ended",
         )

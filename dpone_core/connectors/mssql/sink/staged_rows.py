@@ -54,7 +54,7 @@ class MssqlStagedRows:
     def _readable(self, handle: StagedHandle) -> TableSchema:
         stored = {column.name: column.type.native for column in table_columns(self._database.rows, handle.table)}
         if not stored:
-            raise ConnectorError("the staging table of this load is gone", code=UNREADABLE)
+            raise ConnectorError("the staging table of this load does not exist any more", code=UNREADABLE)
         return TableSchema(
             columns=tuple(
                 replace(column, type=replace(column.type, native=stored.get(column.name, "")))

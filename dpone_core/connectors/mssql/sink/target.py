@@ -50,7 +50,9 @@ class MssqlTarget:
         if target is None:
             return
         if not target.is_table:
-            raise ConnectorError("the target is no table", code=_MISMATCH, fix="name the table behind it")
+            raise ConnectorError(
+                "the target must be a table; it is another object", code=_MISMATCH, fix="name the table behind it"
+            )
         self._require(
             f"HAS_PERMS_BY_NAME({national_literal(qualify(table))}, 'OBJECT', 'ALTER')",
             "the login may not alter the target, whose extended property holds the load marker",

@@ -116,7 +116,9 @@ def key_text(cursor: Column, value: object) -> str:
         return value.isoformat()
     if kind in TEMPORAL_KINDS:
         raise ConnectorError(
-            f"column {cursor.name!r}: the greatest value is no {cursor.type}", code=_OUT_OF_RANGE, fix=_TEMPORAL_FIX
+            f"column {cursor.name!r}: the greatest value is not a valid {cursor.type}",
+            code=_OUT_OF_RANGE,
+            fix=_TEMPORAL_FIX,
         )
     return value.decode() if isinstance(value, bytes) else str(value)
 

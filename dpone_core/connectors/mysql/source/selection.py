@@ -80,6 +80,9 @@ def bound_literal(column: Column, text: str) -> str:
         return f"CAST({text_literal(wall.isoformat(sep=' ', timespec='microseconds'))} AS DATETIME(6))"
     if kind is ColumnKind.DECIMAL:
         if "e" in value.lower():
-            raise ConnectorError(f"the cursor value of {column.name!r} has an exponent", code="cursor_value_invalid")
+            raise ConnectorError(
+                f"the cursor value of {column.name!r} must be written in plain digits; it has an exponent",
+                code="cursor_value_invalid",
+            )
         return f"CAST({text_literal(value)} AS DECIMAL(65,30))"
     return str(int(value))

@@ -44,7 +44,7 @@ class PostgresStagedRows:
     def _readable(self, handle: StagedHandle) -> TableSchema:
         stored = relation_schema(self._database, handle.table)
         if stored is None:
-            raise ConnectorError("the staging table of this load is gone", code=UNREADABLE)
+            raise ConnectorError("the staging table of this load does not exist any more", code=UNREADABLE)
         types = {column.name: column.type.native for column in stored.columns}
         return TableSchema(
             columns=tuple(

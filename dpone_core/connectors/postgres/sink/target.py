@@ -54,7 +54,7 @@ class PostgresTarget:
         if target is None:
             return
         if not target.is_table:
-            raise ConnectorError("the target is a view or a foreign table", code=_MISMATCH)
+            raise ConnectorError("the target must be a table; it is a view or a foreign table", code=_MISMATCH)
         if not target.is_owned:
             raise ConnectorError(
                 "the role of the connection does not own the target, whose comment holds the load marker",

@@ -129,4 +129,6 @@ def _require_uuid(key: Column, bound: str) -> str:
     try:
         return str(UUID(bound))
     except ValueError as error:
-        raise ConnectorError(f"a bound of {key.name!r} is no uuid", code="source_value_out_of_range") from error
+        raise ConnectorError(
+            f"column {key.name!r}: a bound of the range is not a uuid", code="source_value_out_of_range"
+        ) from error

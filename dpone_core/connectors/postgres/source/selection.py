@@ -77,7 +77,10 @@ def selection(request: ExtractRequest, schema: TableSchema, parameter_types: Seq
 def cursor_column(schema: TableSchema, name: str) -> Column:
     column = extract.cursor_column(schema, name, frozenset(CURSOR_TYPES), "PostgreSQL")
     if column.type.kind is ColumnKind.STRING and not is_plain_text(column):
-        raise ConnectorError(f"{column.type.native} cannot be a cursor on PostgreSQL", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type.native}, which cannot be a cursor on PostgreSQL",
+            code="source_column_unsupported",
+        )
     return column
 
 
@@ -85,7 +88,7 @@ def only_statement(text: str) -> str:
     """A query is one statement; what follows its semicolon may be a comment only."""
     statements = split_statements(text)
     if len(statements) != 1:
-        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
+        raise ConnectorError("the query of the source must be exactly one statement", code="source_request_invalid")
     return statements[0]
 
 
@@ -99,7 +102,8 @@ def cursor_text(column: Column, text: str) -> str:
         return extract.window_bound(column, printed)
     except (ValueError, ConnectorError) as error:
         raise ConnectorError(
-            f"column {column.name!r}: its least or greatest value is no {column.type} that can be saved",
+            f"column {column.name!r}: its least or greatest value has no exact text as {column.type}, so it"
+            " cannot be saved",
             code="source_value_out_of_range",
             fix="correct the row, or cast the column in a query",
         ) from error

@@ -32,7 +32,9 @@ class SqliteMetricProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
-            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
+            )
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema)
         return measure(

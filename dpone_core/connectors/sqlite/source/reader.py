@@ -158,7 +158,10 @@ class SqliteStream:
         batch = self._next(reader)
         found = tuple(str(field.type) for field in reader.schema)
         if batch is None or batch.num_rows != BATCH_ROWS or found != tuple(each.driver for each in self._readings):
-            raise ConnectorError("the SQLite driver chose other types than asked for", code="source_unreachable")
+            raise ConnectorError(
+                "the SQLite driver did not read the columns in the expected types; no row was read",
+                code="source_unreachable",
+            )
 
     def _cast_exactly(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
