@@ -13,7 +13,7 @@ from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
 from dpone_core.connectors.clickhouse.sink.probe import sink_probe
-from dpone_core.connectors.clickhouse.sink.publications import ClickHousePublications
+from dpone_core.connectors.clickhouse.sink.publish import ClickHousePublications
 from dpone_core.connectors.clickhouse.sink.ranges import ClickHouseRanges
 from dpone_core.connectors.clickhouse.sink.staged_rows import ClickHouseStagedRows
 from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
