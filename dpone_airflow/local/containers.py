@@ -86,7 +86,7 @@ class XComSidecar:
     def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
         self.spec = spec
-        self.state: ContainerState = _not_yet_created(context)
+        self.state: ContainerState = _creating_state(context)
         self.logs = LogBuffer(context.settings.log_limit_bytes)
         self._context = context
         self._files = Container(spec, context)
@@ -129,7 +129,7 @@ class Container:
     def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
         self.spec = spec
-        self.state: ContainerState = _not_yet_created(context)
+        self.state: ContainerState = _creating_state(context)
         self.logs = LogBuffer(context.settings.log_limit_bytes)
         self._context = context
         self._home = context.home / "containers" / self.name
@@ -258,7 +258,7 @@ class Container:
         return tail[-_FALLBACK_MESSAGE_LIMIT_BYTES:].decode(errors="replace")
 
 
-def _not_yet_created(context: PodContext) -> Waiting:
+def _creating_state(context: PodContext) -> Waiting:
     has_init_containers = bool(context.document["spec"].get("initContainers"))
     return Waiting(reason="PodInitializing" if has_init_containers else "ContainerCreating")
 

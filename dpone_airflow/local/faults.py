@@ -28,6 +28,8 @@ ANNOTATION_PREFIX = "local.dpone/"
 
 
 class ExecFault(StrEnum):
+    """What goes wrong with every exec of a pod."""
+
     NONE = "none"
     HANG = "hang"
     GARBAGE = "garbage"

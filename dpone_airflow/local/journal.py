@@ -17,6 +17,8 @@ HISTORY_LENGTH = 2000
 
 
 class ChangeType(StrEnum):
+    """The type of a watch event."""
+
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
@@ -35,6 +37,8 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """One change of a document: a snapshot and its revision."""
+
     revision: int
     type: ChangeType
     document: JsonObject

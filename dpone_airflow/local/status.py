@@ -19,6 +19,8 @@ _SIGNAL_BASE = 128
 
 
 class Phase(StrEnum):
+    """The phase of a pod."""
+
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -27,12 +29,16 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
+    """The state of a container that has not started."""
+
     reason: str
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
+    """The state of a container whose process runs."""
+
     started_at: str
 
 

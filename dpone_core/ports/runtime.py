@@ -46,7 +46,7 @@ class Cancellation(Protocol):
     """Delays a termination signal while a load must not be interrupted: between the commit boundary and its durable
     record."""
 
-    def shielded(self) -> AbstractContextManager[None]:
+    def shield(self) -> AbstractContextManager[None]:
         """Delays a termination until the block ends; blocks nest. The next `checkpoint()` raises it."""
         ...
 

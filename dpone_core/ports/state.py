@@ -27,6 +27,8 @@ class CursorStateMovedError(ETLExecutionError):
 
 
 class CursorState(Protocol):
+    """The saved cursor value of a process, by source and target."""
+
     def read(self, config: LoadConfig) -> SavedCursor | None:
         """None when this process never finished a load from this source into this target."""
         ...
@@ -79,6 +81,8 @@ class Lease:
 
 
 class TargetLease(Protocol):
+    """The lease of a target: one load at a time may hold it."""
+
     def acquire(self, config: LoadConfig, identity: LoadIdentity, now: datetime) -> Lease:
         """Takes the lease. Raises LoadInProgressError, which names the holder; nothing has been changed then."""
         ...

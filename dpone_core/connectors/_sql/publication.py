@@ -32,6 +32,8 @@ Table = TypeVar("Table", bound=SinkTable)
 
 
 class Begin(Protocol):
+    """The function that opens a transaction."""
+
     def __call__(self, *, code: str, message: str) -> AbstractContextManager[Ask]:
         """Opens a transaction that commits at the end of its block and rolls back on any error. A driver's error leaves
         it as ConnectorError `code`, a lost session as ConnectionLostError."""

@@ -74,7 +74,7 @@ def _open_session(connection: Connection, lock: Lock, *, unreachable: str) -> It
         if connection.scheme == "chdb":
             session = _open_embedded(connection, stack, lock)
         elif connection.scheme in ("clickhouse", "clickhouses"):
-            session = _open_served(connection)
+            session = _open_server(connection)
         else:
             raise ConnectorError(
                 f"connection {connection.ref!r} is not a chdb, clickhouse or clickhouses URI",
@@ -121,7 +121,7 @@ def _open_embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Sess
     return Session(partial(connect_embedded, path), default_schema="default", embedded=True)
 
 
-def _open_served(connection: Connection) -> Session:
+def _open_server(connection: Connection) -> Session:
     secure = connection.scheme == "clickhouses"
     try:
         parts = urlsplit(connection.uri)

@@ -41,14 +41,14 @@ class SourceMetricProbe:
             )
         extract, window = request.extract, request.extract.window
         schema = self._source.describe(extract)
-        required = self._required(extract)
+        required = self._required_columns(extract)
         counted = replace(request, null_counts=tuple(name for name in request.null_counts if name not in required))
         read = _columns_to_read(counted, schema, () if window is None else (window.column,))
         answer = _count(counted, self._source.open_stream(extract, read).batches())
         nulls = {name: answer.nulls.get(name, 0) for name in request.null_counts}
         return replace(answer, nulls=nulls).as_mapping(request)
 
-    def _required(self, extract: ExtractRequest) -> frozenset[str]:
+    def _required_columns(self, extract: ExtractRequest) -> frozenset[str]:
         """Columns that cannot be NULL because of the files themselves; a declaration alone does not count."""
         if extract.format not in (None, "parquet"):
             return frozenset()

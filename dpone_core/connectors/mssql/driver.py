@@ -49,7 +49,7 @@ def driver_path(environment: Mapping[str, str] = os.environ) -> str:
         if not Path(named).is_file():
             raise DriverMissingError(f"{OVERRIDE} names no file", fix="give the path of libmsodbcsql*.so*")
         return named
-    found = _bundled()
+    found = _find_bundled()
     if found is None:
         raise DriverMissingError(
             "the ODBC driver of SQL Server is not installed",
@@ -63,7 +63,7 @@ def unixodbc_missing_error() -> DriverMissingError:
     return DriverMissingError("the system library unixODBC is not installed", fix=f"install it: {install}")
 
 
-def _bundled() -> Path | None:
+def _find_bundled() -> Path | None:
     spec = importlib.util.find_spec("mssql_python_odbc")
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -31,11 +31,11 @@ CURSOR_KINDS: Final = frozenset(
 
 def source_column(name: str, text: str, comment: str) -> Column:
     """A column, from ClickHouse's name of its type; `native` is that name without Nullable and LowCardinality."""
-    inner, nullable = _unwrapped(text)
+    inner, nullable = _unwrap(text)
     return Column(name=name, type=_type_of(name, inner, comment), nullable=nullable)
 
 
-def _unwrapped(text: str) -> tuple[str, bool]:
+def _unwrap(text: str) -> tuple[str, bool]:
     nullable = False
     while (wrapped := _WRAPPED.fullmatch(text) or _SIMPLE_AGGREGATE.fullmatch(text)) is not None:
         nullable = nullable or wrapped.group(1) == "Nullable"

@@ -26,6 +26,8 @@ _REFUSED: Final = "control_table_refused"
 
 
 class DuckDbControlTables:
+    """ControlTables of one DuckDB file."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._mutex = threading.Lock()

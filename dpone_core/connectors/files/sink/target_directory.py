@@ -34,6 +34,8 @@ _UNREADABLE: Final = "target_description_unreadable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDescription:
+    """What `_dpone_target.json` says about a target."""
+
     format: str
     schema: TableSchema
     refreshing: str | None = None

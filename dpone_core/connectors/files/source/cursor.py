@@ -52,14 +52,14 @@ def rows_in_window(batch: pa.RecordBatch, schema: TableSchema, window: CursorWin
     values = batch.column(window.column)
     keep: pa.Array | None = None
     if window.lower is not None:
-        keep = pc.greater_equal(values, _bound(column, window.lower))
+        keep = pc.greater_equal(values, _bound_scalar(column, window.lower))
     if window.upper is not None:
-        below = pc.less(values, _bound(column, window.upper))
+        below = pc.less(values, _bound_scalar(column, window.upper))
         keep = below if keep is None else pc.and_(keep, below)
     return batch if keep is None else batch.filter(keep)
 
 
-def _bound(column: Column, text: str) -> pa.Scalar:
+def _bound_scalar(column: Column, text: str) -> pa.Scalar:
     wanted = arrow_type(column.type)
     try:
         if column.type.kind is ColumnKind.TIMESTAMP_TZ and _OFFSET.search(text) is None:

@@ -27,7 +27,7 @@ _TYPES: Final = {
 }
 _REFUSED: Final = "control_table_refused"
 _OURS: Final = " WITH (UPDLOCK, HOLDLOCK)"
-"""A row, or the place where it would stand, belongs to us until the transaction ends."""
+"""Locks the row, or the gap in the key where it would be, until the transaction ends."""
 
 
 class MssqlControlTables:

@@ -38,6 +38,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
+    """A condition of a WHERE clause and its parameter values."""
+
     text: str
     parameters: tuple[str, ...] = field(default=(), repr=False)
 
