@@ -14,7 +14,7 @@ from dpone_airflow.local.fixtures import FixtureError, Fixtures
 from dpone_airflow.local.kubeconfig import LOOPBACK
 from dpone_airflow.local.sandbox import IsolationUnavailableError, detect_sandbox
 from dpone_airflow.local.server import serve
-from dpone_airflow.local.settings import Isolation, Settings, inherited_environment, random_token
+from dpone_airflow.local.settings import Isolation, Settings, random_token, select_env
 from dpone_airflow.local.volumes import Mount
 
 _DESCRIPTION = """
@@ -37,7 +37,7 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
             fixtures=Fixtures.from_file(options.fixtures) if options.fixtures else Fixtures(),
             isolation=Isolation(options.isolation),
             pending_seconds=options.pending,
-            environment=inherited_environment(os.environ, tuple(options.pass_env)),
+            env=select_env(os.environ, tuple(options.pass_env)),
             search_path=tuple(path.absolute() for path in options.path),
             bundles=tuple(options.bundle),
             serial=options.serial,

@@ -1,4 +1,4 @@
-"""All pods and events of one runner, and everything that can be done to them."""
+"""The pods and events of one runner, and the operations on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVICTION = PodFailure(reason="Evicted", message="The node was low on resource: 
 
 
 class Cluster:
-    """The store behind the API. Documents handed out are the live ones: serialise them at once, never change them."""
+    """The store behind the API. It returns live documents: serialise them at once and never change them."""
 
     def __init__(self, node: Node) -> None:
         self.revisions = Revisions()
@@ -35,7 +35,7 @@ class Cluster:
         self._node = node
         self._pods: dict[PodKey, Pod] = {}
         self._events: deque[JsonObject] = deque(maxlen=_EVENT_LIMIT)
-        self._finished: deque[JsonObject] = deque(maxlen=_FINISHED_LIMIT)
+        self._removed_pods: deque[JsonObject] = deque(maxlen=_FINISHED_LIMIT)
         self._removals: dict[str, asyncio.Task[None]] = {}
 
     def create(self, namespace: str, document: JsonObject) -> Pod:
@@ -64,9 +64,9 @@ class Cluster:
     def events(self, wanted: Callable[[JsonObject], bool]) -> list[JsonObject]:
         return [event for event in self._events if wanted(event)]
 
-    def finished(self) -> list[JsonObject]:
+    def removed_pods(self) -> list[JsonObject]:
         """Reports of removed pods, oldest first."""
-        return list(self._finished)
+        return list(self._removed_pods)
 
     def delete(self, pod: Pod, grace_seconds: float | None) -> None:
         """Begins the deletion; the pod is gone once its processes are. A second call changes nothing."""
@@ -83,7 +83,7 @@ class Cluster:
         await pod.stop(0, _EVICTION)
 
     async def vanish(self, pod: Pod) -> None:
-        """Removes the pod at once, as if someone had force-deleted it."""
+        """Removes the pod at once, as a forced deletion does."""
         self._pods.pop((pod.namespace, pod.name), None)
         await self._end(pod, 0)
 
@@ -100,7 +100,7 @@ class Cluster:
         await pod.stop(grace_seconds)
         if self._pods.get((pod.namespace, pod.name)) is pod:
             del self._pods[pod.namespace, pod.name]
-        self._finished.append(pod.final_report())
+        self._removed_pods.append(pod.final_report())
         pod.discard()
         self.pod_journal.record(ChangeType.DELETED, pod.document)
         self._removals.pop(pod.uid, None)

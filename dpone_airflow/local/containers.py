@@ -1,4 +1,4 @@
-"""One container: from waiting through running to terminated, and the stand-in for Airflow's XCom sidecar."""
+"""One container, from waiting through running to terminated, and a substitute for Airflow's XCom sidecar."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Protocol
 
 from dpone_airflow.local.environment import (
     ContainerConfigError,
-    declared_environment,
     expand,
-    image_environment,
+    image_env,
+    resolve_env,
     with_search_path,
 )
 from dpone_airflow.local.logs import LogBuffer
@@ -80,15 +80,13 @@ class AnyContainer(Protocol):
 
 
 class XComSidecar:
-    """Looks alive until told to stop.
-
-    The sidecar's shell is never run: its kill command would search the host's processes.
-    """
+    """A sidecar that looks alive until it is told to stop. Its shell never runs, because its kill command would search
+    the processes of the host."""
 
     def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
         self.spec = spec
-        self.state: ContainerState = _not_yet_created(context)
+        self.state: ContainerState = _creating_state(context)
         self.logs = LogBuffer(context.settings.log_limit_bytes)
         self._context = context
         self._files = Container(spec, context)
@@ -109,7 +107,7 @@ class XComSidecar:
         self._context.changed()
 
     def signal(self, number: int) -> None:
-        """Any signal ends it as SIGKILL does after the grace period, which its shell always sits out."""
+        """Ends the sidecar as SIGKILL after the grace period would: its shell ignores other signals until then."""
         self._files.signal(number)
         self._stop(_KILLED_EXIT_CODE)
 
@@ -117,7 +115,7 @@ class XComSidecar:
         return await self._files.exec(command)
 
     def interrupt(self) -> None:
-        """What `kill -2` does to the sidecar: its trap exits with 0."""
+        """Ends the sidecar with exit code 0, as `kill -2` does."""
         self._stop(0)
 
     def _stop(self, exit_code: int) -> None:
@@ -131,7 +129,7 @@ class Container:
     def __init__(self, spec: JsonObject, context: PodContext) -> None:
         self.name: str = spec["name"]
         self.spec = spec
-        self.state: ContainerState = _not_yet_created(context)
+        self.state: ContainerState = _creating_state(context)
         self.logs = LogBuffer(context.settings.log_limit_bytes)
         self._context = context
         self._home = context.home / "containers" / self.name
@@ -169,7 +167,7 @@ class Container:
     async def exec(self, command: tuple[str, ...]) -> ExecResult:
         """Runs a command with this container's environment and files; it is killed with the container."""
         output, errors = bytearray(), bytearray()
-        launch = self._context.sandbox.enter(self._program(command, self._environment()[1]))
+        launch = self._context.sandbox.enter(self._program(command, self._resolve_env()[1]))
         process = await ContainerProcess.start(launch, output.extend, errors.extend)
         self._processes.add(process)
         try:
@@ -213,21 +211,21 @@ class Container:
         self._context.changed()
 
     def _main_program(self) -> Program:
-        declared, environment = self._environment()
+        declared, env = self._resolve_env()
         words = [*(self.spec.get("command") or self._context.settings.entrypoint), *(self.spec.get("args") or [])]
-        return self._program(tuple(expand(word, declared) for word in words), environment)
+        return self._program(tuple(expand(word, declared) for word in words), env)
 
-    def _environment(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _resolve_env(self) -> tuple[dict[str, str], dict[str, str]]:
         """(declared by the pod, complete)."""
         settings, document = self._context.settings, self._context.document
-        declared = declared_environment(self.spec, document, settings.fixtures)
-        image = image_environment(settings.environment, hostname=document["metadata"]["name"])
+        declared = resolve_env(self.spec, document, settings.fixtures)
+        image = image_env(settings.env, hostname=document["metadata"]["name"])
         return declared, with_search_path(image | declared, settings.search_path)
 
-    def _program(self, argv: tuple[str, ...], environment: dict[str, str]) -> Program:
+    def _program(self, argv: tuple[str, ...], env: dict[str, str]) -> Program:
         return Program(
             argv=argv,
-            environment=environment,
+            env=env,
             mounts=self._all_mounts(),
             working_directory=self.spec.get("workingDir") or "/",
             scratch=self._home / f"start-{next(self._starts)}",
@@ -260,7 +258,7 @@ class Container:
         return tail[-_FALLBACK_MESSAGE_LIMIT_BYTES:].decode(errors="replace")
 
 
-def _not_yet_created(context: PodContext) -> Waiting:
+def _creating_state(context: PodContext) -> Waiting:
     has_init_containers = bool(context.document["spec"].get("initContainers"))
     return Waiting(reason="PodInitializing" if has_init_containers else "ContainerCreating")
 

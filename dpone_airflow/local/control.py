@@ -30,7 +30,7 @@ _POD_PATH = CONTROL_PREFIX + "pods/{namespace}/{name}"
 
 
 class RequestLog:
-    """The last requests, without their headers and bodies: those hold the token and whatever a pod was given."""
+    """The last requests without headers and bodies, which hold the token and the secrets of pods."""
 
     def __init__(self) -> None:
         self._entries: deque[JsonObject] = deque(maxlen=_REQUEST_LIMIT)
@@ -73,7 +73,7 @@ class ControlApi:
         return {
             "isolation": str(self._isolation),
             "pods": self._cluster.pods(lambda _: True),
-            "finished": self._cluster.finished(),
+            "finished": self._cluster.removed_pods(),
             "requests": self._requests.entries(),
         }
 
@@ -86,27 +86,27 @@ class ControlApi:
             self._faults.fail_next(body["method"], body["path"], body["status"], body.get("times", 1))
         except (KeyError, TypeError, AttributeError) as error:
             raise bad_request("expected an object with method, path, status and times") from error
-        return _done()
+        return _empty_answer()
 
     async def _clear_faults(self, request: web.Request) -> web.Response:
         self._faults.clear()
-        return _done()
+        return _empty_answer()
 
     async def _kill(self, request: web.Request) -> web.Response:
         number = number_in_query(request, "signal")
-        requested_pod(self._cluster, request).signal(checked_signal(signal.SIGKILL if number is None else number))
-        return _done()
+        requested_pod(self._cluster, request).signal(require_signal(signal.SIGKILL if number is None else number))
+        return _empty_answer()
 
     async def _evict(self, request: web.Request) -> web.Response:
         await self._cluster.evict(requested_pod(self._cluster, request))
-        return _done()
+        return _empty_answer()
 
     async def _vanish(self, request: web.Request) -> web.Response:
         await self._cluster.vanish(requested_pod(self._cluster, request))
-        return _done()
+        return _empty_answer()
 
 
-def checked_signal(number: float) -> int:
+def require_signal(number: float) -> int:
     """The number of a signal that exists; ApiError 400."""
     try:
         return int(signal.Signals(int(number)))
@@ -114,5 +114,5 @@ def checked_signal(number: float) -> int:
         raise bad_request(f"signal: there is no signal {number:g}") from error
 
 
-def _done() -> web.Response:
+def _empty_answer() -> web.Response:
     return web.json_response({"done": True})

@@ -1,8 +1,8 @@
-"""The environment a container declares, resolved as the kubelet resolves it.
+"""The environment of a container, resolved as the kubelet does.
 
 Rules: `envFrom` first, then `env` in order, later wins; `$(NAME)` refers to earlier `env` entries, `$$` is a literal
-`$`, an unknown reference stays as it is; references are expanded in `value`, command and args, never in text that
-came from a secret.
+`$`, an unknown reference stays unchanged; references are expanded in `value`, command and args, never in text from a
+secret.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else variables.get(match[1], match[0]), text)
 
 
-def declared_environment(container: JsonObject, pod: JsonObject, fixtures: Fixtures) -> dict[str, str]:
-    """What `envFrom` and `env` of a container amount to; raises ContainerConfigError."""
+def resolve_env(container: JsonObject, pod: JsonObject, fixtures: Fixtures) -> dict[str, str]:
+    """The variables of `envFrom` and `env` of a container. Raises ContainerConfigError for a reference that does not
+    exist."""
     resolver = _Resolver(pod, fixtures)
     result: dict[str, str] = {}
     for source in container.get("envFrom") or []:
@@ -43,15 +44,15 @@ def declared_environment(container: JsonObject, pod: JsonObject, fixtures: Fixtu
     return result | referable
 
 
-def image_environment(inherited: Mapping[str, str], *, hostname: str) -> dict[str, str]:
-    """What the image and the runtime would set before the declared environment."""
+def image_env(inherited: Mapping[str, str], *, hostname: str) -> dict[str, str]:
+    """The variables that the image and the container runtime set, before those that the pod declares."""
     return {**inherited, "HOSTNAME": hostname}
 
 
-def with_search_path(environment: Mapping[str, str], search_path: tuple[Path, ...]) -> dict[str, str]:
-    """Puts directories before PATH, whoever set it."""
-    parts = [*map(str, search_path), environment.get("PATH", "")]
-    return {**environment, "PATH": ":".join(part for part in parts if part)}
+def with_search_path(env: Mapping[str, str], search_path: tuple[Path, ...]) -> dict[str, str]:
+    """The environment with `search_path` in front of its PATH."""
+    parts = [*map(str, search_path), env.get("PATH", "")]
+    return {**env, "PATH": ":".join(part for part in parts if part)}
 
 
 class _Resolver:

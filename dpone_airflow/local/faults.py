@@ -28,6 +28,8 @@ ANNOTATION_PREFIX = "local.dpone/"
 
 
 class ExecFault(StrEnum):
+    """What goes wrong with every exec of a pod."""
+
     NONE = "none"
     HANG = "hang"
     GARBAGE = "garbage"
@@ -45,7 +47,7 @@ class _Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckWaiting:
-    """A container state that never ends, as a failing image pull is."""
+    """A waiting state that never ends, as that of a failing image pull."""
 
     reason: str
     message: str
@@ -53,7 +55,7 @@ class StuckWaiting:
 
 @dataclass(slots=True, kw_only=True)
 class PodFaults:
-    """The faults of one pod; the defaults are none."""
+    """The faults of one pod; none by default."""
 
     pending_seconds: float | None = None
     unschedulable: bool = False
@@ -105,9 +107,9 @@ class _RequestFault:
 
 
 class RequestFaults:
-    """API requests that are answered with an error instead of being served.
+    """API requests that get an error instead of an answer.
 
-    Faults stay until they are used up or cleared; a test that does not use all of its faults must clear them.
+    A fault stays until it is used up or cleared; a test that does not use all of its faults must clear them.
     """
 
     def __init__(self) -> None:

@@ -21,6 +21,8 @@ class FixtureError(ValueError):
 
 
 class FixtureKind(StrEnum):
+    """The kinds of objects that a pod may refer to."""
+
     SECRET = "Secret"
     CONFIG_MAP = "ConfigMap"
 

@@ -1,4 +1,5 @@
-"""Changes of one kind of object in order, for watches; old changes are forgotten, never silently skipped."""
+"""The changes of one kind of object in order, for watches. Old changes are dropped; a watch that needs them gets
+ApiError 410."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ HISTORY_LENGTH = 2000
 
 
 class ChangeType(StrEnum):
+    """The type of a watch event."""
+
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
@@ -34,6 +37,8 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """One change of a document: a snapshot and its revision."""
+
     revision: int
     type: ChangeType
     document: JsonObject

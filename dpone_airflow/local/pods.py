@@ -85,8 +85,8 @@ class Pod:
         self.refresh()
 
     def start(self) -> None:
-        """Lets the pod live in a task of its own."""
-        self._spawn(self._live())
+        """Starts the pod's lifecycle in a task of its own."""
+        self._spawn(self._run_lifecycle())
 
     @property
     def uid(self) -> str:
@@ -104,7 +104,7 @@ class Pod:
         return [item.name for item in self._containers]
 
     def refresh(self) -> None:
-        """Renders the status anew and tells the cluster."""
+        """Renders the status again and reports the change to the cluster."""
         view = self._view()
         status = status_document(view)
         self.document["status"] = {key: status[key] for key in status if key not in self.faults.stripped_status}
@@ -141,7 +141,7 @@ class Pod:
         remove_home(self._home)
 
     def final_report(self) -> JsonObject:
-        """What is kept of a removed pod: exit codes and the end of the log by container, and the last document."""
+        """The report of a removed pod: exit codes and the end of the log by container, and the last document."""
         states = {item.name: item.state for item in self._all_containers()}
         return {
             "pod": self.document,
@@ -149,7 +149,7 @@ class Pod:
             "logs": {item.name: item.logs.texts(REPORTED_LOG_BYTES) for item in self._all_containers()},
         }
 
-    async def _live(self) -> None:
+    async def _run_lifecycle(self) -> None:
         if self.faults.unschedulable:
             self._record(self, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.")
             return
@@ -169,7 +169,7 @@ class Pod:
             self._record(self, "Failed", self.faults.waiting.message)
             return
         pending = self.faults.pending_seconds
-        if await self._stopped_within(self._node.settings.pending_seconds if pending is None else pending):
+        if await self._stops_within(self._node.settings.pending_seconds if pending is None else pending):
             return
         for item in self._init_containers:
             await asyncio.wait({self._run(item)})
@@ -189,14 +189,14 @@ class Pod:
             self._spawn(self._expire(float(deadline)))
 
     async def _expire(self, seconds: float) -> None:
-        if not await self._stopped_within(seconds) and not self._is_final():
+        if not await self._stops_within(seconds) and not self._is_final():
             message = "Pod was active on the node longer than the specified deadline"
             await self.stop(self.grace_seconds, PodFailure(reason="DeadlineExceeded", message=message))
 
     def _is_final(self) -> bool:
         return pod_phase(self._view()) in (Phase.SUCCEEDED, Phase.FAILED)
 
-    async def _stopped_within(self, seconds: float) -> bool:
+    async def _stops_within(self, seconds: float) -> bool:
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except TimeoutError:

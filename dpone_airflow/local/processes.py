@@ -34,7 +34,7 @@ class ContainerProcess:
         try:
             process = await asyncio.create_subprocess_exec(
                 *launch.argv,
-                env=dict(launch.environment),
+                env=dict(launch.env),
                 cwd="/",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=pipes[0][1],

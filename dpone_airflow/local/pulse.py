@@ -1,4 +1,4 @@
-"""A wake-up call for any number of waiting coroutines of one event loop."""
+"""Wakes any number of waiting coroutines of one event loop."""
 
 from __future__ import annotations
 

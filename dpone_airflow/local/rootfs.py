@@ -2,7 +2,7 @@
 
 It runs as a program of its own, `python -I -S rootfs.py PLAN`, in a private mount namespace when the plan has a root.
 The plan is a JSON file: `root` (an empty directory, or null for no file system of its own), `mounts` ([source, target,
-read_only], parents first), `working_directory`, `argv`, `environment_names` (all the command may see), `start_error`
+read_only], parents first), `working_directory`, `argv`, `env_names` (all the command may see), `start_error`
 (file that receives the reason when the command cannot start; the exit code is then 128, as containerd reports a
 StartError).
 
@@ -136,7 +136,7 @@ class RootFilesystem:
 
 
 def die_with_parent() -> None:
-    """A runner that is killed takes its containers along (Linux)."""
+    """Asks the kernel to kill this process when the runner dies (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -159,11 +159,11 @@ def build_root(plan: dict[str, Any]) -> None:
     view.enter()
 
 
-def restore_defaults(environment_names: list[str]) -> None:
-    """Takes back what this interpreter changed for its children: ignored signals and locale variables."""
+def restore_defaults(env_names: list[str]) -> None:
+    """Restores ignored signals and locale variables, which this interpreter changed for its children."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    for name in os.environ.keys() - set(environment_names):
+    for name in os.environ.keys() - set(env_names):
         del os.environ[name]
 
 
@@ -180,7 +180,7 @@ def main(plan_path: str) -> int:
     except OSError as error:
         os.write(start_error, f"container setup: {error}".encode())
         return START_ERROR_EXIT_CODE
-    restore_defaults(plan["environment_names"])
+    restore_defaults(plan["env_names"])
     try:
         os.execvp(argv[0], argv)
     except (OSError, ValueError) as error:

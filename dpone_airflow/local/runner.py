@@ -1,4 +1,4 @@
-"""A local pod runner inside this process: its own thread and event loop, a plain blocking interface."""
+"""A local pod runner inside this process, with a thread and event loop of its own and blocking methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dpone_airflow.local.control import checked_signal
+from dpone_airflow.local.control import require_signal
 from dpone_airflow.local.fixtures import Fixtures
 from dpone_airflow.local.sandbox import detect_sandbox
 from dpone_airflow.local.server import Server, serve
@@ -21,8 +21,8 @@ from dpone_airflow.local.settings import (
     DEFAULT_LOG_LIMIT_BYTES,
     Isolation,
     Settings,
-    inherited_environment,
     random_token,
+    select_env,
 )
 from dpone_airflow.local.volumes import Mount
 from dpone_airflow.local.wire import JsonObject
@@ -63,7 +63,7 @@ class LocalPodRunner:
             fixtures=fixtures or Fixtures(),
             isolation=isolation,
             pending_seconds=pending_seconds,
-            environment=inherited_environment(os.environ, pass_env),
+            env=select_env(os.environ, pass_env),
             search_path=search_path,
             bundles=bundles,
             serial=serial,
@@ -108,7 +108,7 @@ class LocalPodRunner:
 
     @property
     def isolation(self) -> Isolation:
-        """What is in effect: mount or rewrite."""
+        """The isolation in effect: mount or rewrite."""
         return self._server.sandbox.isolation
 
     def state(self) -> JsonObject:
@@ -124,7 +124,7 @@ class LocalPodRunner:
 
     def kill(self, namespace: str, name: str, signal: int = signals.SIGKILL) -> None:
         """Sends a signal to the pod's processes; the XCom sidecar stays. Raises ApiError for an unknown pod."""
-        number = checked_signal(signal)
+        number = require_signal(signal)
         self._call(lambda server: server.cluster.find(namespace, name).signal(number))
 
     def evict(self, namespace: str, name: str) -> None:
@@ -132,7 +132,7 @@ class LocalPodRunner:
         self._await(lambda server: server.cluster.evict(server.cluster.find(namespace, name)))
 
     def vanish(self, namespace: str, name: str) -> None:
-        """Removes the pod without a trace but its report; returns when its processes are gone."""
+        """Removes the pod and keeps only its report; returns when its processes are gone."""
         self._await(lambda server: server.cluster.vanish(server.cluster.find(namespace, name)))
 
     @property

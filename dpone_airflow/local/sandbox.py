@@ -36,7 +36,7 @@ class Program:
     """What a container runs. `scratch` is a directory of its own for the files of one start."""
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str]
+    env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     working_directory: str
     scratch: Path
@@ -44,10 +44,11 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A command line to execute, and the file that says why the program could not start (absent or empty: it did)."""
+    """A command line to execute, and the file with the reason why the program could not start; it is absent or empty if
+    it did start."""
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str]
+    env: Mapping[str, str]
     start_error: Path
 
 
@@ -89,7 +90,7 @@ class RewriteSandbox:
             directory = str(program.scratch)
         rewritten = Program(
             argv=tuple(map(paths.apply, program.argv)),
-            environment={name: paths.apply(value) for name, value in program.environment.items()},
+            env={name: paths.apply(value) for name, value in program.env.items()},
             mounts=(),
             working_directory=directory,
             scratch=program.scratch,
@@ -107,7 +108,10 @@ def detect_sandbox(isolation: Isolation) -> Sandbox:
         case Isolation.MOUNT:
             if sandbox := _probe_namespaces():
                 return sandbox
-            raise IsolationUnavailableError("private mount namespaces are not available here; use rewrite or auto")
+            raise IsolationUnavailableError(
+                "isolation `mount` needs private mount namespaces, which this"
+                " machine does not allow; use `rewrite` or `auto`"
+            )
         case _:
             assert_never(isolation)
 
@@ -126,7 +130,7 @@ def _probe_namespaces() -> MountSandbox | None:
 def _runs_true(sandbox: MountSandbox) -> bool:
     with tempfile.TemporaryDirectory(prefix="dpone-local-probe-") as directory:
         launch = sandbox.enter(
-            Program(argv=("true",), environment={}, mounts=(), working_directory="/", scratch=Path(directory) / "a")
+            Program(argv=("true",), env={}, mounts=(), working_directory="/", scratch=Path(directory) / "a")
         )
         probe = subprocess.run(launch.argv, capture_output=True, timeout=_PROBE_TIMEOUT_SECONDS, check=False)
         return probe.returncode == 0
@@ -142,14 +146,14 @@ def _launch(prefix: tuple[str, ...], program: Program, *, root: Path | None) -> 
                 "mounts": [(str(mount.source), mount.target, mount.read_only) for mount in mounts],
                 "working_directory": program.working_directory,
                 "argv": program.argv,
-                "environment_names": list(program.environment),
+                "env_names": list(program.env),
                 "start_error": str(start_error),
             }
         ),
         encoding="utf-8",
     )
     argv = (*prefix, sys.executable, "-I", "-S", rootfs.__file__, str(plan))
-    return Launch(argv=argv, environment=program.environment, start_error=start_error)
+    return Launch(argv=argv, env=program.env, start_error=start_error)
 
 
 class _PathRewriting:

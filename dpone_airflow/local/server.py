@@ -59,7 +59,8 @@ async def serve(settings: Settings, sandbox: Sandbox) -> AsyncIterator[Server]:
     cluster, faults, requests = Cluster(node), RequestFaults(), RequestLog()
     control = ControlApi(cluster, faults, requests, sandbox.isolation)
     application = web.Application(
-        middlewares=[_statuses(requests), _checks(settings.token, faults)], client_max_size=_BODY_LIMIT_BYTES
+        middlewares=[_render_errors(requests), _check_requests(settings.token, faults)],
+        client_max_size=_BODY_LIMIT_BYTES,
     )
     for api in (ResourceApi(cluster), StreamApi(cluster), control):
         api.add_routes(application.router)
@@ -80,7 +81,7 @@ async def serve(settings: Settings, sandbox: Sandbox) -> AsyncIterator[Server]:
         remove_home(pods_directory)
 
 
-def _checks(token: str, faults: RequestFaults) -> Middleware:
+def _check_requests(token: str, faults: RequestFaults) -> Middleware:
     expected = f"Bearer {token}".encode()
 
     @web.middleware
@@ -95,7 +96,7 @@ def _checks(token: str, faults: RequestFaults) -> Middleware:
     return check
 
 
-def _statuses(requests: RequestLog) -> Middleware:
+def _render_errors(requests: RequestLog) -> Middleware:
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         entry = requests.begin(request)

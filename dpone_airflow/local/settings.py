@@ -1,4 +1,4 @@
-"""What a local pod runner is started with."""
+"""The settings of a local pod runner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
     """The runner's configuration; nothing of it changes while it runs.
 
     `root` holds the pods' files; it is created unless it exists. `search_path` is put before every container's
-    PATH. `bundles` are mounted in every container, as if its image had them. `environment` is all that a container
+    PATH. `bundles` are mounted in every container, as if its image had them. `env` is all that a container
     inherits. `entrypoint` stands for the images' own: it runs where a container declares no command.
     """
 
@@ -43,7 +43,7 @@ class Settings:
     fixtures: Fixtures = field(default_factory=Fixtures)
     isolation: Isolation = Isolation.AUTO
     pending_seconds: float = 0.0
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     search_path: tuple[Path, ...] = ()
     bundles: tuple[Mount, ...] = ()
     serial: bool = False
@@ -55,10 +55,10 @@ class Settings:
             if not bundle.source.exists():
                 raise ValueError(f"bundle source does not exist: {bundle.source}")
         if self.log_limit_bytes < 1 or self.pending_seconds < 0:
-            raise ValueError("log_limit_bytes must be positive and pending_seconds not negative")
+            raise ValueError("log_limit_bytes must be greater than 0, and pending_seconds at least 0")
 
 
-def inherited_environment(parent: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """PATH, HOME and the named variables of the parent; the rest of its environment stays with it."""
+def select_env(parent: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """PATH, HOME and the named variables of `parent`; no other variable is passed on."""
     defaults = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/"}
     return defaults | {name: parent[name] for name in ("PATH", "HOME", *names) if name in parent}

@@ -19,6 +19,8 @@ _SIGNAL_BASE = 128
 
 
 class Phase(StrEnum):
+    """The phase of a pod."""
+
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -27,12 +29,16 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
+    """The state of a container that has not started."""
+
     reason: str
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
+    """The state of a container whose process runs."""
+
     started_at: str
 
 
@@ -52,7 +58,7 @@ ContainerState: TypeAlias = Waiting | Running | Terminated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFailure:
-    """Why a pod as a whole fails, whatever its containers say: Evicted, DeadlineExceeded."""
+    """Why a pod fails as a whole, independent of its containers: Evicted, DeadlineExceeded."""
 
     reason: str
     message: str
@@ -60,7 +66,7 @@ class PodFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerView:
-    """What the status of a container is made of."""
+    """The facts that the status of a container is rendered from."""
 
     name: str
     image: str
@@ -69,7 +75,7 @@ class ContainerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodView:
-    """What the status of a pod is made of."""
+    """The facts that the status of a pod is rendered from."""
 
     pod_name: str
     containers: Sequence[ContainerView]

@@ -100,7 +100,7 @@ class StreamApi:
         if pod.faults.exec is ExecFault.GARBAGE:
             await _send_result(socket, ExecResult(exit_code=0, output=_HALF_A_DOCUMENT, errors=b""))
         elif with_stdin and isinstance(container, XComSidecar):
-            if await _is_told_to_stop(socket):
+            if await _reads_stop_command(socket):
                 container.interrupt()
             await _send_result(socket, ExecResult(exit_code=0, output=b"", errors=b""))
         else:
@@ -119,7 +119,7 @@ def _requested_container(pod: Pod, request: web.Request) -> AnyContainer:
     return container
 
 
-async def _is_told_to_stop(socket: web.WebSocketResponse) -> bool:
+async def _reads_stop_command(socket: web.WebSocketResponse) -> bool:
     """Reads stdin until it holds Airflow's kill command; the command itself is never run.
 
     Clients send text frames too.

@@ -1,6 +1,6 @@
-"""What travels between client and runner: JSON documents, `Status` errors, times, booleans.
+"""Values that client and runner exchange: JSON documents, `Status` errors, times, booleans.
 
-Kubernetes objects stay plain JSON here on purpose: the runner echoes fields it has never heard of.
+Kubernetes objects stay plain JSON on purpose: the runner returns fields that it does not know.
 """
 
 from __future__ import annotations

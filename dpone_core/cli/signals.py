@@ -36,7 +36,7 @@ class SignalCancellation:
                 signal.signal(signum, handler)
 
     @contextmanager
-    def shielded(self) -> Iterator[None]:
+    def shield(self) -> Iterator[None]:
         self._depth += 1
         try:
             yield

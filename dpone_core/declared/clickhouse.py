@@ -1,4 +1,4 @@
-"""What the ClickHouse sink promises, embedded or served, as plain data for planning."""
+"""What the ClickHouse sink guarantees, embedded or as a server, as plain data for planning."""
 
 from __future__ import annotations
 

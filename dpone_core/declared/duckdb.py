@@ -1,4 +1,4 @@
-"""What the DuckDB sink promises, as plain data for planning."""
+"""What the DuckDB sink guarantees, as plain data for planning."""
 
 from __future__ import annotations
 

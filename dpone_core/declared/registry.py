@@ -1,7 +1,7 @@
-"""The declarations of all connectors, in the order in which messages name them. One line registers a connector.
+"""The descriptors of all connectors, in the order in which messages name them.
 
-Every closed set of connectors (sink types, embedded schemes, dialects, ...) is derived from these. No vendor library is
-loaded: a declaration imports `model` alone.
+One line registers a connector. Every closed set of connectors (sink types, embedded schemes, SQL dialects, ...) is
+derived from this list. It imports `model` alone and loads no vendor library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DECLARED: Final[Mapping[ConnectorType, ConnectorDescriptor]] = {
 
 
 def descriptor_of(connector: ConnectorType) -> ConnectorDescriptor:
-    """What this connector declares."""
+    """The descriptor of a connector."""
     return DECLARED[connector]
 
 

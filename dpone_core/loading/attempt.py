@@ -94,7 +94,7 @@ def _process_under_lease(context: LoadContext) -> None:
             ETLProcessor(context=replace(context, lease=lease)).process()
     except BaseException as caught:
         error = prefer_interruption(caught, context.runtime, context.commit_state)
-        with context.runtime.cancellation.shielded():
+        with context.runtime.cancellation.shield():
             _record_failure(context, error)
             _release_quietly(context, lease)
         if error is caught:

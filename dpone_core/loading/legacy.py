@@ -105,7 +105,7 @@ class LegacyLoadGovernanceCoordinator:
         refuse_rows_without_window(payload.extraction, payload.pump.counters.rows)
         cancellation = self.context.runtime.cancellation
         cancellation.checkpoint()
-        self.context.commit_shield.enter_context(cancellation.shielded())
+        self.context.commit_shield.enter_context(cancellation.shield())
         arm_commit(self.context, payload.extraction, payload.pump.counters.rows)
 
     def _mark_refused_if_invisible(self, request: StageRequest) -> None:
@@ -114,7 +114,7 @@ class LegacyLoadGovernanceCoordinator:
         When the sink cannot say, the target state stays unknown.
         """
         try:
-            with self.context.runtime.cancellation.shielded():
+            with self.context.runtime.cancellation.shield():
                 visible = self.legacy.has_rows(request.ref)
         except Exception:  # noqa: BLE001 - asking must not hide why the load failed
             return
@@ -129,7 +129,7 @@ class LegacyLoadGovernanceCoordinator:
             "extracted_rows": commit_state.result.extracted_rows,
             "target_state": commit_state.target_state.value,
         }
-        with self.context.runtime.cancellation.shielded():
+        with self.context.runtime.cancellation.shield():
             record.record_failure("finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, details, error)
 
     def _evaluate_gates(

@@ -78,7 +78,7 @@ class LoadGovernanceFinalizationCoordinator:
             execution.revalidate(context.config)
             before = count_target_rows(context)
             context.runtime.cancellation.checkpoint()
-            context.commit_shield.enter_context(context.runtime.cancellation.shielded())
+            context.commit_shield.enter_context(context.runtime.cancellation.shield())
             arm_commit(context, payload.extraction, handle.staged_rows)
         except BaseException:
             self._abort(handle)
@@ -134,7 +134,7 @@ class LoadGovernanceFinalizationCoordinator:
     def _stream_rows(self, payload: ExtractedPayload, shield: ExitStack) -> Iterator[pa.RecordBatch]:
         """The batches of the pump. After the last one a termination waits until there is a handle to remove staging."""
         yield from payload.pump.batches()
-        shield.enter_context(self.context.runtime.cancellation.shielded())
+        shield.enter_context(self.context.runtime.cancellation.shield())
 
     def _project_lineage(self, handle: StagedHandle) -> None:
         context = self.context
@@ -217,7 +217,7 @@ class LoadGovernanceFinalizationCoordinator:
         A failure of the removal becomes the warning `staged_abort_incomplete` and never hides the first error.
         """
         try:
-            with self.context.runtime.cancellation.shielded():
+            with self.context.runtime.cancellation.shield():
                 self.staged.cleanup(handle.ref)
         except Exception:  # noqa: BLE001 - cleanup must not hide the first error
             self.context.step_log.warnings.append("staged_abort_incomplete")

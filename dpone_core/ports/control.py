@@ -18,6 +18,8 @@ ControlRow = Mapping[str, ControlValue]
 
 
 class ControlColumnKind(StrEnum):
+    """The kinds of values in control tables."""
+
     TEXT = "text"
     INTEGER = "integer"
     TIMESTAMP = "timestamp"
@@ -25,6 +27,8 @@ class ControlColumnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlColumn:
+    """A column of a control table."""
+
     name: str
     kind: ControlColumnKind
     nullable: bool = True
@@ -42,6 +46,8 @@ class ControlTable:
 
 
 class ControlTables(Protocol):
+    """Creates, reads and changes the control tables of a sink."""
+
     def ensure(self, table: ControlTable) -> None: ...
 
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
@@ -55,6 +61,7 @@ class ControlTables(Protocol):
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        """Atomically replaces the row under `key` if it equals `expected` in `expected`'s columns (None = absent);
-        `new` None deletes it. False = somebody else was first; nothing changed then."""
+        """Atomically replaces the row under `key` by `new` if the row equals `expected` in the columns that `expected`
+        names. `expected` None means that no row exists; `new` None deletes the row. Returns False, with nothing
+        changed, when another process was first."""
         ...

@@ -1,8 +1,8 @@
-"""HookProvider: how one hook of one type is executed (HOOK-26).
+"""HookProvider: executes one hook of one type (HOOK-26).
 
-A provider gets the definition and a small frozen context, acts, and answers with a few scalars. It never sees the load
-itself: neither its sessions nor its rows. Third-party providers are untrusted: whatever they raise becomes the code
-`hook_provider_failed`, and of their answer only what their traits declare reaches evidence.
+A provider gets the hook's definition and a small frozen context, acts, and answers with a few scalars. It has no access
+to the load: neither to its sessions nor to its rows. Third-party providers are untrusted. Any exception they raise
+becomes the code `hook_provider_failed`, and only results that their traits declare reach evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _RESULT_INTEGER: Final = 1 << 53
 
 
 class HookActionError(ETLExecutionError):
-    """A hook did not do what it should; `values` are declared results that say more, a foreign error is `__cause__`."""
+    """A hook failed. `values` are declared results that explain it; the exception of another library is its
+    `__cause__`."""
 
     code = "hook_provider_failed"
 
@@ -36,10 +37,8 @@ class HookActionError(ETLExecutionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookOutcome:
-    """What a post-hook may tell others about the committed load: names and counters, no row, URL or message.
-
-    Rows are rows of the attempt, `final_rows` those of the target after it; None = not known.
-    """
+    """What a post-hook may report about the committed load: names and counters, never a row, URL or message. Rows are
+    rows of the attempt; `final_rows` are the rows of the target after it; None means not known."""
 
     target: str
     strategy: str
@@ -67,11 +66,9 @@ class HookOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookContext:
-    """Whose hook it is. `load_id` is None outside a load, `outcome` None before the commit and outside a load.
-
-    `connection` answers with the connection of the hook's `connection_ref`, resolved before the run began; its URI is
-    secret. It raises HookActionError where the hook has none.
-    """
+    """The run and load that the hook belongs to. `load_id` is None outside a load, `outcome` None before the commit and
+    outside a load. `connection()` returns the connection of the hook's `connection_ref`, resolved before the run began;
+    its URI is secret. It raises HookActionError when the hook has none."""
 
     run_id: str
     load_id: str | None
@@ -90,35 +87,37 @@ class HookResult:
 
 
 class HookProvider(Protocol):
+    """Executes hooks of one type."""
+
     @property
     def traits(self) -> HookTraits:
-        """Constant: asked at check, without any connection."""
+        """The provider's constant traits; called by `check` without any connection."""
         ...
 
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
-        """Acts once and returns when it is done. Raises for anything but success; may be called from any process.
-
-        `hook.options` hold declared names of declared types only.
-        """
+        """Executes the hook once and returns when it is done. Raises unless it succeeded. Any process may call it.
+        `hook.options` holds declared names of declared types only."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookActions:
-    """Providers of types other than sql, by type, and the connections their hooks name; found before the run began."""
+    """The providers of every hook type except sql, by type, and the connections that hooks name; both are resolved
+    before the run begins."""
 
     providers: Mapping[str, HookProvider] = field(default_factory=dict)
     connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
 
     def provider_of(self, hook: HookDefinition) -> HookProvider:
-        """Raises HookActionError for a type that nobody provides here."""
+        """The provider of the hook's type. Raises HookActionError `hook_provider_missing` when no provider is installed
+        for it."""
         provider = self.providers.get(hook.type)
         if provider is None:
             raise HookActionError(f"nobody provides hooks of type '{hook.type}'", code="hook_provider_missing")
         return provider
 
     def connection_of(self, hook: HookDefinition) -> Callable[[], Connection]:
-        """Answers when asked, so that a hook without connection fails only if its provider wants one."""
+        """A function that returns the hook's connection. A hook without one fails only when its provider calls it."""
 
         def connection() -> Connection:
             found = self.connections.get(hook.connection_ref or "")
@@ -130,10 +129,9 @@ class HookActions:
 
 
 def select_declared_results(result: HookResult, traits: HookTraits) -> dict[str, HookScalar]:
-    """Declared names of declared types, bounded: short identifiers, integers up to 2**53, booleans. The rest is lost.
-
-    A text with a space, a slash or a colon is not kept: it may be SQL, a path or a URL.
-    """
+    """The results that the traits declare, with the declared types and within bounds: short identifiers, integers up to
+    2**53, booleans. Everything else is dropped; so is a text with a space, slash or colon, which may be SQL, a path or
+    a URL."""
     kept: dict[str, HookScalar] = {}
     for name, kind in list(traits.results.items())[:MAX_RESULTS]:
         value = result.values.get(name)

@@ -13,10 +13,8 @@ from dpone_core.ports.source import ExtractRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRequest:
-    """Which side and dataset, and which counts. `extract` describes the source side, `table` staged and target.
-
-    `row_count` false, empty tuples = not asked. Column names are exact.
-    """
+    """Which side and dataset to measure, and which counts. `extract` describes the source side, `table` the staged and
+    target sides. `row_count` false or an empty tuple means that the count is not requested. Column names are exact."""
 
     side: Side
     extract: ExtractRequest | None = None
@@ -27,6 +25,8 @@ class MetricRequest:
 
 
 class MetricProbe(Protocol):
+    """Counts rows, NULLs and distinct values of one dataset."""
+
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         """`{"row_count": int, "null_counts": {column: int}, "distinct_counts": {column: int}}`, computed by the
         engine in one aggregate query for counts and nulls; no rows are fetched. The caller re-validates all of it."""

@@ -1,6 +1,6 @@
-"""Native transfer: reading key ranges of one source side by side, and staging them side by side in one sink.
+"""Native transfer: reads key ranges of one source in parallel and stages them in parallel in one sink.
 
-Optional capabilities. A connector that has none cannot be split, and the manifest that asks for it is refused.
+These capabilities are optional. A manifest that asks for ranges of a connector without them is refused.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from dpone_core.ports.source import BatchStream, ExtractRequest
 
 
 class RangeSourcePort(Protocol):
-    """Text keys are ordered by code point and UUIDs as their bytes, whatever the engine's own collation says."""
+    """Reads key ranges of a source. Text keys are ordered by code point and UUIDs by their bytes, whatever the engine's
+    collation."""
 
     def snapshot(self) -> AbstractContextManager[str | None]:
-        """A name under which readers of other sessions see the same rows until the block ends; None where the engine
-        has no such thing, so that rows may change between two ranges."""
+        """The name of a snapshot that readers in other sessions can share until the block ends, so that they see the
+        same rows. None where the engine has none; rows may change between two ranges then."""
         ...
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
-        """Least and greatest non-null key and the number of rows, NULL keys included, in one query.
-
-        Raises ConnectorError `partition_key_unsupported` for a type this engine cannot order as required, and
-        `source_value_out_of_range` for a key that is not stored as its declared type.
-        """
+        """The least and greatest non-null key and the number of rows, those with a NULL key included, from one query.
+        Raises ConnectorError `partition_key_unsupported` for a type that the engine cannot order as required, and
+        `source_value_out_of_range` for a key that is not stored as its declared type."""
         ...
 
     def open_range(
         self, request: ExtractRequest, schema: TableSchema, column: str, bounds: KeyRange, snapshot: str | None
     ) -> BatchStream:
-        """The rows of one range, exactly as `open_stream` would read them; the request's window holds too."""
+        """Streams the rows of one range, each value as `open_stream` reads it. The window of the
+        request applies too."""
         ...
 
 
 class RangeStagingPort(Protocol):
-    """Each range has a staging dataset of its own, named by its request's identity."""
+    """Stages key ranges. Each range has a staging dataset of its own, named by the identity in its request."""
 
     def prepare(self, request: StageRequest) -> None:
-        """Creates the namespaces that several stagings share, so that they do not create them at the same time."""
+        """Creates the schemas that all ranges share, before the ranges start, so that they do not create them at the
+        same time."""
         ...
 
     def find(self, request: StageRequest) -> StagedHandle | None:
-        """Staging of an earlier attempt under this identity, its rows counted now; None when it is gone."""
+        """The staging dataset that an earlier attempt made under this identity, with its rows counted now; None when it
+        does not exist."""
         ...
 
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
-        """One staging dataset under `request`'s identity that holds the rows of all parts, counted; the parts stay.
-
-        Raises ConnectorError `staged_row_count_mismatch`.
-        """
+        """Copies the rows of all parts into one staging dataset under the identity of `request`, counts them, and keeps
+        the parts. Raises ConnectorError `staged_row_count_mismatch`."""
         ...

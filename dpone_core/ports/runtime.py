@@ -1,6 +1,6 @@
-"""What a process has around its loads: time, entropy, progress, termination and evidence files.
+"""What a process provides to its loads: time, randomness, progress, termination and evidence files.
 
-None of it belongs to one load: the core stays pure, and a run can be replayed in a test.
+The core takes them as arguments, so that a test can repeat a run exactly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 
 class Clock(Protocol):
-    """Time and entropy; nothing else in the core looks at a clock or draws a random number."""
+    """Time and randomness. Nothing else in the core reads a clock or draws a random number."""
 
     def utc_now(self) -> datetime:
         """An aware UTC instant, microsecond resolution."""
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class Progress(Protocol):
-    """Where a load says how far it is: names of phases and counters, never a row, SQL text or URL."""
+    """Where a load reports how far it is: names of phases and counters, never a row, SQL text or URL."""
 
     def phase(self, name: str) -> None:
         """A new phase begins; its counters start at zero."""
@@ -35,44 +35,47 @@ class Progress(Protocol):
 
 @runtime_checkable
 class RowForecast(Protocol):
-    """An optional capability of a Progress: it can say how much of a phase is done."""
+    """An optional capability of Progress: it shows which part of a phase is done."""
 
     def expect(self, total_rows: int) -> None:
-        """Rows the running phase will probably see; a forecast, never evidence."""
+        """Sets how many rows the running phase will probably have. It is a forecast for display, never evidence."""
         ...
 
 
 class Cancellation(Protocol):
-    """When a termination may interrupt a load: never between the commit boundary and its durable record."""
+    """Delays a termination signal while a load must not be interrupted: between the commit boundary and its durable
+    record."""
 
-    def shielded(self) -> AbstractContextManager[None]:
-        """Holds a termination back until the block ends; blocks nest. The next `checkpoint()` delivers it."""
+    def shield(self) -> AbstractContextManager[None]:
+        """Delays a termination until the block ends; blocks nest. The next `checkpoint()` raises it."""
         ...
 
     def checkpoint(self) -> None:
-        """Raises RunTerminated if one was held back."""
+        """Raises RunTerminated if a termination was delayed."""
         ...
 
 
 class EvidenceFiles(Protocol):
-    """Durable evidence of a run, as files below one root. Content is redacted before it arrives here."""
+    """Durable evidence of a run: files below one root. Callers redact the content."""
 
     def publish(self, relative_path: str, content: bytes) -> None:
-        """Atomic (temporary file, fsync, rename, directory fsync): a reader sees nothing or all of it."""
+        """Writes a file atomically (temporary file, fsync, rename, fsync of the directory): a reader sees nothing or
+        all of it."""
         ...
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
-        """None when absent; raises ETLExecutionError `evidence_too_large` past the limit."""
+        """The content of a file, None when it is absent. Raises ETLExecutionError `evidence_too_large` when it exceeds
+        the limit."""
         ...
 
     def remove(self, relative_path: str) -> None:
-        """Durably gone when it returns; does nothing when absent."""
+        """Removes a file durably; does nothing when it is absent."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What outlives attempts: clock, progress, cancellation and evidence files of this process."""
+    """The clock, progress, cancellation and evidence files of this process; they outlive attempts."""
 
     clock: Clock
     progress: Progress

@@ -1,4 +1,5 @@
-"""The bundles of capabilities a session hands down. An absent capability is None and was decided at planning."""
+"""The capabilities of an opened connector, as one value. An absent capability is None; planning has already allowed for
+it."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from dpone_core.ports.statements import StatementPort
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePorts:
+    """The capabilities of a source."""
+
     source: SourcePort
     metrics: MetricProbe | None
     statements: StatementPort | None
@@ -22,8 +25,9 @@ class SourcePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPorts:
-    """Exactly one of `staged` and `legacy` is there, as the descriptor's load path says; `staged_rows` reads staging
-    back for gates that compare values; `publications` says what became of loads whose process died."""
+    """The capabilities of a sink. Exactly one of `staged` and `legacy` is set, as the descriptor's load path says.
+    `staged_rows` reads staged rows back for gates that compare values; `publications` finds out what a load of a dead
+    process did to the target."""
 
     staged: StagedLoadPort | None
     target: TargetPort

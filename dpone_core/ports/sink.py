@@ -1,8 +1,8 @@
-"""What a sink does for a load: publish rows through staging or straight, describe its target, find loads again.
+"""What a sink does for a load: publish rows through staging or directly, describe the target, find a load again.
 
 A sink has one of two load paths. StagedLoadPort publishes what it has staged; LegacyLoadPort writes into a target that
-has no staging. Everything else works on both. Objects of a load carry its identity in their names and are never read
-by another load.
+has no staging. All other ports work with both. Tables and files of a load have its identity in their names, and no
+other load reads them.
 """
 
 from __future__ import annotations
@@ -39,15 +39,13 @@ class LineageColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRequest:
-    """What one load asks of a sink; a legacy sink writes it where a staged one stages it.
+    """What one load asks of a sink; a legacy sink writes to the target where a staged sink writes to staging.
 
-    `schema` holds the payload's columns; staging and target hold them plus the lineage columns, in this order.
-
-    A lineage value reaches staged rows as a load-constant DEFAULT; the DEFAULT (not the column) is removed before
-    publish, so that the target's definition names no load.
-
-    `unique_key` identifies a row for incremental_merge. `target_only` names payload columns that the source does not
-    have: batches carry NULL there, and a merge leaves the target's value in the rows it updates.
+    `schema` holds the columns of the payload; staging and target hold these and then the lineage columns, in this
+    order. Staged rows get a lineage value as a DEFAULT that is constant for the load. The DEFAULT (not the column) is
+    removed before publication, so that the definition of the target names no load. `unique_key` identifies a row for
+    incremental_merge. `target_only` names payload columns that the source does not have: batches carry NULL there, and
+    a merge keeps the target's value in rows that it updates.
     """
 
     identity: LoadIdentity
@@ -62,7 +60,7 @@ class StageRequest:
 
     @property
     def ref(self) -> LoadRef:
-        """Finds this load by its names."""
+        """The identity and target that find this load again."""
         return LoadRef(
             identity=self.identity,
             target=self.target,
@@ -73,7 +71,7 @@ class StageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedHandle:
-    """A staging dataset of one load. `staged_rows` is counted in the sink, never taken from what a client claims."""
+    """The staging dataset of one load. `staged_rows` was counted in the sink, not by the client that sent the rows."""
 
     request: StageRequest
     table: TableName
@@ -87,7 +85,7 @@ class StagedHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageProjection:
-    """What the projection was observed to hold: column names and the number of rows carrying this load's values."""
+    """Which lineage columns hold the values of this load in every staged row, and how many rows do."""
 
     columns: tuple[str, ...]
     rows: int
@@ -108,17 +106,17 @@ class FinalizeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """An object a dead run left behind; reported, never read."""
+    """A table or directory that an interrupted load left behind; it is reported and never read."""
 
     table: TableName
     role: str
 
 
 class StagedLoadPort(Protocol):
-    """Publishes in this order: stage, project_lineage, finalize, cleanup.
+    """Loads in this order: stage, project_lineage, finalize, cleanup.
 
-    The commit boundary is `finalize` and nothing else: before it the target is untouched, after it the target holds the
-    staged rows.
+    `finalize` alone is the commit boundary: before it the target is unchanged, after it the target holds the staged
+    rows.
     """
 
     def stage(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> StagedHandle:
@@ -134,12 +132,11 @@ class StagedLoadPort(Protocol):
         ...
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
-        """THE commit boundary. Atomic for readers as the finaliser declares. A lost answer is settled by the load
-        marker; if that is impossible too it raises CommitOutcomeUnknownError.
-
-        A merge into a target that holds several rows of one staged key is refused with `merge_key_duplicate`.
-        A partition replacement replaces the partitions that staged rows lie in; without staged rows it changes nothing.
-        """
+        """The commit boundary: publishes the staged rows. Readers see it as atomically as the finaliser declares. When
+        the answer is lost, the load marker in the target says whether it happened; if that cannot be read either, it
+        raises CommitOutcomeUnknownError. A merge into a target that holds several rows of one staged key raises
+        ConnectorError `merge_key_duplicate`. A partition replacement replaces the partitions that staged rows lie in;
+        without staged rows it changes nothing."""
         ...
 
     def cleanup(self, ref: LoadRef) -> None:
@@ -176,19 +173,17 @@ class LegacyLoadResult:
 
 
 class LegacyLoadPort(Protocol):
-    """Writes rows straight into a target that has no staging.
+    """Writes rows directly into a target that has no staging.
 
-    There is no moment at which the rows exist and the target is untouched, so gates are judged after `load` returned.
-    The rows of a load stay recognisable in the target and are counted there, never taken from what the writer claims.
-    Identity and target name the load in every call; `staging_schema` has no meaning here.
+    The rows are never complete while the target is unchanged, so gates run after `load` has returned. The rows of a
+    load stay recognisable in the target and are counted there, not by the writer. Identity and target name the load in
+    every call; `staging_schema` is ignored.
     """
 
     def load(self, request: StageRequest, batches: Iterable[pa.RecordBatch]) -> LegacyLoadResult:
-        """THE commit boundary. Not atomic for readers beyond what the finaliser declares.
-
-        On an error before anything became visible it removes what it wrote and lets the error pass; once something
-        is visible it raises CommitOutcomeUnknownError. Repeating it with the same identity replaces its own rows.
-        """
+        """The commit boundary: writes the rows. It is no more atomic for readers than the finaliser declares. After an
+        error before anything is visible it removes what it wrote and raises the error; once something is visible it
+        raises CommitOutcomeUnknownError. A second call with the same identity replaces the rows of the first."""
         ...
 
     def has_rows(self, ref: LoadRef) -> bool:
@@ -196,7 +191,7 @@ class LegacyLoadPort(Protocol):
         ...
 
     def discard(self, ref: LoadRef) -> None:
-        """Removes what the load wrote and never made visible; idempotent; never the target."""
+        """Removes what the load wrote and did not make visible; repeatable; never changes the visible target."""
         ...
 
     def arrow_schema(self, payload: TableSchema) -> pa.Schema:
@@ -212,7 +207,7 @@ class LegacyLoadPort(Protocol):
 
 
 class TargetPort(Protocol):
-    """Looks at a target and prepares it; no row is read or written."""
+    """Describes and prepares a target; reads and writes no rows."""
 
     def describe_target(self, table: TableName) -> TableSchema | None:
         """Schema of the existing target, None when absent; framework columns included."""
@@ -238,15 +233,15 @@ class TargetPort(Protocol):
 
 
 class PublicationPort(Protocol):
-    """Looks at what publications did to a target, and changes nothing. A sink without it leaves every load of a dead
-    process unknown and no commit counted."""
+    """Finds out what publications did to a target; changes nothing. A sink without this port leaves the outcome of
+    every load of a dead process unknown, and its commits are not counted."""
 
     def row_count(self, target: TableName) -> int | None:
         """Rows in the target, 0 without one; None where counting would mean reading the whole target."""
         ...
 
     def last_marker(self, target: TableName) -> str | None:
-        """The marker of the load that published last, '' when the target has none; None when there is no target."""
+        """The marker of the load that published last; '' when the target has none, None when there is no target."""
         ...
 
     def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:

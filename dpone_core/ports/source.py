@@ -35,11 +35,9 @@ class CursorWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractRequest:
-    """What to read: exactly one of table, query, path; token values are bound as parameters of the query.
-
-    `reading` says about files what they cannot say themselves. `special_values` are converted before anything else
-    happens to a row: windows, ranges, metrics and rows see the converted values alone.
-    """
+    """What to read: exactly one of table, query and path; token values are bound as parameters of the query. `reading`
+    declares what files do not say themselves. `special_values` are converted before everything else: windows, ranges,
+    metrics and rows see converted values only."""
 
     table: TableName | None = None
     query: SqlText | None = None
@@ -69,14 +67,16 @@ class BatchStream(Protocol):
 
 @runtime_checkable
 class CountedStream(Protocol):
-    """An optional capability of a BatchStream whose source knows its size without reading."""
+    """An optional capability of BatchStream, for a source that knows its size without reading."""
 
     def expected_rows(self) -> int | None:
-        """Rows it will probably give, by metadata alone; None = unknown. For progress only, never evidence."""
+        """The probable number of rows, from metadata; None when unknown. For progress only, never evidence."""
         ...
 
 
 class SourcePort(Protocol):
+    """Describes a source and streams its rows."""
+
     def describe(self, request: ExtractRequest) -> TableSchema:
         """Schema of the result without reading its rows; unsupported columns are reported as such, not raised.
 
@@ -92,5 +92,5 @@ class SourcePort(Protocol):
         ...
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
-        """The greatest non-null cursor value right now, as text; None for an empty result."""
+        """The greatest non-null cursor value at the time of the call, as text; None when there is none."""
         ...

@@ -1,4 +1,4 @@
-"""Source state and the lease of a target, as the lifecycle sees them."""
+"""Source state (cursor values, intents to append) and the lease of a target."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ class SavedCursor:
 
 
 class CursorStateMovedError(ETLExecutionError):
-    """Another run advanced the same cursor between our read and our write; ours is not written."""
+    """Another run advanced the same cursor after this run had read it; the value of this run is not written."""
 
     code = "cursor_state_moved"
 
 
 class CursorState(Protocol):
+    """The saved cursor value of a process, by source and target."""
+
     def read(self, config: LoadConfig) -> SavedCursor | None:
         """None when this process never finished a load from this source into this target."""
         ...
@@ -34,13 +36,15 @@ class CursorState(Protocol):
     def advance(
         self, config: LoadConfig, identity: LoadIdentity, seen: SavedCursor | None, value: str | None, at: datetime
     ) -> None:
-        """Durable when it returns. Raises CursorStateMovedError, nothing written, when `seen` is no longer stored."""
+        """Saves the cursor value `value` durably. Raises CursorStateMovedError, with nothing written, when the stored
+        value is no longer `seen`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitIntent:
-    """A load that was about to append: the cursor it read, the value it saves, the target's publication mark."""
+    """Written before a load appends: the cursor value that it read, the value that it will save, and the marker that
+    the target had."""
 
     identity: LoadIdentity
     seen_load_id: str | None
@@ -48,13 +52,14 @@ class CommitIntent:
     target_mark: str | None
 
     def is_settled_by(self, saved: SavedCursor | None) -> bool:
-        """Whether state has moved since: this load saved its cursor, or somebody decided about it."""
+        """Whether the state has changed since: this load saved its cursor, or an operator decided about it."""
         current = saved.load_id if saved is not None else None
         return current == self.identity.load_id or current != self.seen_load_id
 
 
 class CommitIntents(Protocol):
-    """The last intent per cursor. Causal, not by clocks: an intent names the very cursor it read."""
+    """Stores the last intent of each cursor. Order does not depend on clocks: an intent names the cursor value that it
+    has read."""
 
     def read(self, config: LoadConfig) -> CommitIntent | None: ...
 
@@ -76,12 +81,15 @@ class Lease:
 
 
 class TargetLease(Protocol):
+    """The lease of a target: one load at a time may hold it."""
+
     def acquire(self, config: LoadConfig, identity: LoadIdentity, now: datetime) -> Lease:
-        """Raises LoadInProgressError naming the holder; nothing was mutated then."""
+        """Takes the lease. Raises LoadInProgressError, which names the holder; nothing has been changed then."""
         ...
 
     def renew(self, lease: Lease, now: datetime) -> bool:
-        """Lets the lease last from `now` on; False when it went to another owner. A look and a claim, not a fence."""
+        """Extends the lease from `now` on; False when another owner has it. It is a check and a claim, but not a fence:
+        it cannot stop a process that has lost its lease."""
         ...
 
     def release(self, lease: Lease) -> None:

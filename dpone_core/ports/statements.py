@@ -1,4 +1,4 @@
-"""Running a hook's SQL script on a connector, and reading the one answer of a probe."""
+"""Runs the SQL script of a hook on a connector, or one query that answers with a value."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class StatementScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementAnswer:
-    """The first rows of one result set, untrusted: at most two rows, values as the driver gives them.
-
-    `columns` counts the columns of every row, known even where there is no row.
-    """
+    """The first rows of one result, untrusted: at most two rows, with values as the driver gives them. `columns` is the
+    number of columns, known even when there is no row."""
 
     columns: int
     rows: tuple[tuple[object, ...], ...] = field(default=(), repr=False)
 
 
 class StatementScalarPort(Protocol):
+    """Runs one query and returns its first rows."""
+
     def answer(self, script: StatementScript) -> StatementAnswer:
         """Runs one statement that returns rows and drains it; never more than two rows are kept.
 
@@ -39,10 +39,11 @@ class StatementScalarPort(Protocol):
 
 
 class StatementPort(StatementScalarPort, Protocol):
-    def execute(self, script: StatementScript) -> int:
-        """Runs every statement, drains every result set, surfaces late errors; returns the number of statements.
+    """Runs the SQL script of a hook."""
 
-        Opens its own connection in the asked transaction mode. Raises ConnectorError `statement_failed`, or
-        `hook_transaction_state_changed` when the script left the transaction in another state than it found it.
-        """
+    def execute(self, script: StatementScript) -> int:
+        """Runs every statement, reads every result to its end so that late errors appear, and returns the number of
+        statements. Uses a connection of its own in the requested transaction mode. Raises ConnectorError
+        `statement_failed`, or `hook_transaction_state_changed` when the script left the transaction in another state
+        than it found."""
         ...

@@ -409,7 +409,9 @@ def _cast_column(values: pa.Array, column: Column) -> list[object]:
     except pa.ArrowException as error:
         raise ConnectorError(f"column {column.name!r}: a value does not fit", code="staged_value_refused") from error
     if cast.null_count and not column.nullable:
-        raise ConnectorError(f"column {column.name!r}: NULL in a column without NULLs", code="staged_value_refused")
+        raise ConnectorError(
+            f"column {column.name!r}: NULL in a column that is declared not nullable", code="staged_value_refused"
+        )
     listed: list[object] = cast.to_pylist()
     return listed
 

@@ -145,7 +145,7 @@ def _record_failure(context: LoadContext, work: Callable[[], TransferExecution])
     except BaseException as caught:
         error = prefer_interruption(caught, context.runtime, context.commit_state)
         if context.step_log.has_started:
-            with context.runtime.cancellation.shielded():
+            with context.runtime.cancellation.shield():
                 context.step_log.record_load_failure(error)
         if error is caught:
             raise

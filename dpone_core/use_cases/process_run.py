@@ -107,7 +107,7 @@ def _run_attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
         if not _is_repeatable(result) or number > retry.retry_attempts:
             return attempt
         try:
-            with run.runtime.cancellation.shielded():
+            with run.runtime.cancellation.shield():
                 evidence = _publish(run.report(attempt), run)
         except Exception:  # noqa: BLE001 - published, or failed, once more as the evidence of the last attempt
             return attempt
@@ -157,13 +157,13 @@ def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRu
     """Publishes the evidence of the last attempt, run.json last; a run without published evidence has failed."""
     prepared, cancellation = run.prepared, run.runtime.cancellation
     try:
-        with cancellation.shielded():
+        with cancellation.shield():
             evidence = _publish(report, run)
     except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
         if error is not None:
             return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
         failed = _without_evidence(report, publication)
-        with suppress(Exception), cancellation.shielded():
+        with suppress(Exception), cancellation.shield():
             _publish(failed, run)  # run.json may stand there and say passed
         return RunOutcome(report=failed, prepared=prepared, evidence=None, error=publication)
     return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)

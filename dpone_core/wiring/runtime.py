@@ -32,7 +32,7 @@ class NoCancellation:
     """Cancels nothing: for callers that handle the signals of their process themselves."""
 
     @contextmanager
-    def shielded(self) -> Iterator[None]:
+    def shield(self) -> Iterator[None]:
         yield
 
     def checkpoint(self) -> None:

@@ -9,18 +9,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dpone_core.connectors.clickhouse.ddl import qualified as clickhouse_name
+from dpone_core.connectors.clickhouse.ddl import qualify as clickhouse_name
 from dpone_core.connectors.clickhouse.open import open_sink as open_clickhouse
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
 from dpone_core.connectors.duckdb.database import Database
-from dpone_core.connectors.duckdb.database import qualified as duckdb_name
+from dpone_core.connectors.duckdb.database import qualify as duckdb_name
 from dpone_core.connectors.duckdb.open import open_sink as open_duckdb
 from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
 from dpone_core.connectors.files.open import open_sink as open_files
 from dpone_core.connectors.files.part_files import read_part
 from dpone_core.connectors.files.sink.target_directory import TargetDirectory
-from dpone_core.connectors.postgres.catalog import qualified as postgres_name
+from dpone_core.connectors.postgres.catalog import qualify as postgres_name
 from dpone_core.connectors.postgres.database import Database as PostgresDatabase
 from dpone_core.connectors.postgres.open import open_sink as open_postgres
 from dpone_core.connectors.postgres.sink.staging import PostgresStaging
@@ -149,7 +149,7 @@ def mssql_source(uri: str) -> AbstractContextManager[SourcePorts]:
 def mssql_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[OpenSink]:
     """Imports pyodbc, which a machine without unixODBC does not have."""
     from dpone_core.connectors.mssql.open import open_sink as open_mssql
-    from dpone_core.connectors.mssql.sink.catalog import qualified
+    from dpone_core.connectors.mssql.sink.catalog import qualify
     from dpone_core.connectors.mssql.sink.staging import MssqlStaging
 
     with open_mssql(connection(uri), lock_timeout_seconds=lock_timeout_seconds) as ports:
@@ -157,7 +157,7 @@ def mssql_sink(uri: str, *, lock_timeout_seconds: float = 5) -> Iterator[OpenSin
         database = ports.staged._database
 
         def rows(table: TableName) -> list[dict[str, object]]:
-            cursor = database.connection().execute(f"SELECT * FROM {qualified(table)}")
+            cursor = database.connection().execute(f"SELECT * FROM {qualify(table)}")
             columns = cursor.description or ()
             return [
                 {str(c[0]): _instant(value) for c, value in zip(columns, row, strict=True)} for row in cursor.fetchall()

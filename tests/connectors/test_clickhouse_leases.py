@@ -204,13 +204,13 @@ def test_a_section_of_a_dead_process_is_entered_once_its_claim_is_old(sink: Open
     [claim] = mutexes(sink)
     with (
         pytest.raises(ConnectorError) as raised,
-        ServerMutex(session_of(sink), wait_seconds=0.5).held("etl_state", "subject"),
+        ServerMutex(session_of(sink), wait_seconds=0.5).enter("etl_state", "subject"),
     ):
         pass
     assert raised.value.code == "control_table_busy" and mutexes(sink) == [claim]
-    with ServerMutex(session_of(sink)).held("etl_state", "other"):
+    with ServerMutex(session_of(sink)).enter("etl_state", "other"):
         assert len(mutexes(sink)) == 2
-    with ServerMutex(session_of(sink), expiry_seconds=2, wait_seconds=10).held("etl_state", "subject"):
+    with ServerMutex(session_of(sink), expiry_seconds=2, wait_seconds=10).enter("etl_state", "subject"):
         assert len(mutexes(sink)) == 1 and mutexes(sink) != [claim], "the dead claim is gone, ours stands"
     assert mutexes(sink) == []
 

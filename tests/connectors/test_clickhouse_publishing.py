@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pyarrow as pa
 import pytest
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors.clickhouse.ddl import Ddl
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import artifact_name
@@ -217,4 +217,4 @@ def test_only_exact_artifacts_of_the_target_are_leftovers() -> None:
     target = TableName(schema="a", name="t")
     own = artifact_name(target, load_identity(), "stg")
     others = (f"{own}x", artifact_name(TableName(schema="b", name="t"), load_identity(), "stg"), "t", "__dpone__loads")
-    assert [left.table.name for left in artifacts_among(target, "a", (own, *others))] == [own]
+    assert [left.table.name for left in find_artifacts(target, "a", (own, *others))] == [own]

@@ -261,7 +261,7 @@ def test_another_format_replaces_and_never_joins(tmp_path: Path) -> None:
 
 
 def test_a_dead_load_is_a_leftover_that_no_reader_sees(tmp_path: Path) -> None:
-    hidden = TargetDirectory(base=tmp_path, table=TABLE).unpublished(load_identity("dead"))
+    hidden = TargetDirectory(base=tmp_path, table=TABLE).unpublished_directory(load_identity("dead"))
     hidden.mkdir(parents=True)
     pq.write_table(pa.table({"id": [9]}), hidden / "part-0000000000000000-00000.parquet")
     ports = ports_of(tmp_path)

@@ -12,11 +12,11 @@ from typing import Final
 import pytest
 import sqlglot
 
-from dpone_core.connectors._sql.probe import measured
-from dpone_core.connectors.mssql.address import address_of, braced
-from dpone_core.connectors.mssql.driver import DriverMissingError, driver_path, family_of, unixodbc_missing
+from dpone_core.connectors._sql.probe import measure
+from dpone_core.connectors.mssql.address import address_of, brace
+from dpone_core.connectors.mssql.driver import DriverMissingError, driver_path, family_of, unixodbc_missing_error
 from dpone_core.connectors.mssql.source.selection import selection
-from dpone_core.connectors.mssql.text import quoted_name, split_with
+from dpone_core.connectors.mssql.text import quote_name, split_with
 from dpone_core.connectors.mssql.type_map import TYPES
 from dpone_core.connectors.mssql.types import COUNTS, column_type, length_expression, reading_expression
 from dpone_core.errors import ConnectorError
@@ -53,7 +53,7 @@ def compared(name: str, sql: str) -> None:
 
 
 def test_every_type_is_read_by_the_expression_in_the_golden_file() -> None:
-    values = ",\n  ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in SCHEMA.columns)
+    values = ",\n  ".join(f"{reading_expression(c)} AS {quote_name(c.name)}" for c in SCHEMA.columns)
     compared("read_every_type", selection(TABLE, SCHEMA).query(f"\n  {values}\n"))
 
 
@@ -71,7 +71,7 @@ def test_counts_are_asked_as_in_the_golden_file() -> None:
         asked.append(selected)
         return [4, 3, 2, 1]
 
-    answer = measured(request, SCHEMA, COUNTS, first_row)
+    answer = measure(request, SCHEMA, COUNTS, first_row)
     assert answer == {"row_count": 4, "null_counts": {"c 3]": 3}, "distinct_counts": {"c 3]": 2, "c 21]": 1}}
     compared(
         "counts", selection(TABLE, SCHEMA).query("\n  " + asked[0].replace(", COUNT_BIG", ",\n  COUNT_BIG") + "\n")
@@ -164,7 +164,7 @@ def test_an_address_is_read_or_refused_without_being_shown(uri: str, ok: bool) -
 
 def test_values_of_a_connection_string_cannot_end_early() -> None:
     address = address_of(connection("mssql://us%7Der:p%7D%3BServer%3Devil%3B%7B@db:1444/sh%3Bop"))
-    assert braced("a}b") == "{a}}b}"
+    assert brace("a}b") == "{a}}b}"
     assert address.odbc("/lib/driver.so") == (
         "Driver={/lib/driver.so};Server={tcp:db,1444};Encrypt={yes};TrustServerCertificate={no};APP={dpone};"
         "Database={sh;op};UID={us}}er};PWD={p}};Server=evil;{}"
@@ -202,7 +202,7 @@ def test_an_operator_may_name_the_driver(tmp_path: Path) -> None:
 
 
 def test_a_missing_system_library_comes_with_its_install_line() -> None:
-    error = unixodbc_missing()
+    error = unixodbc_missing_error()
     assert error.code == "DPONE_EXTRA_MISSING" and error.exit_class == 2
     assert "unixodbc" in str(error.fix).lower() and "install" in str(error.fix)
 

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from dpone_core.connectors._sql.probe import LARGE_TABLE_ROWS, CountDialect, measured
+from dpone_core.connectors._sql.probe import LARGE_TABLE_ROWS, CountDialect, measure
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import literal_backslash, quote_ansi, quote_backtick, split_statements
 from dpone_core.declared.clickhouse import DESCRIPTOR as CLICKHOUSE
@@ -89,6 +89,6 @@ def test_distinct_values_of_a_large_table_are_counted_one_column_at_a_time(rows:
         rows="rows", nulls=lambda column: "nulls", distincts=lambda column: column.name, distincts_apart=True
     )
     request = MetricRequest(side=Side.TARGET, distinct_counts=("id", "name"))
-    answer = measured(request, ORDERS, counts, first_row)
+    answer = measure(request, ORDERS, counts, first_row)
     assert answer == {"row_count": rows, "null_counts": {}, "distinct_counts": {"id": 1, "name": 1}}
     assert len(asked) == queries

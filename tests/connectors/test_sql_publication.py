@@ -69,7 +69,7 @@ def test_staging_that_is_gone_leaves_the_target_as_it_was(sink: OpenSink, strate
     request = asked(table, "L1", strategy)
     handle = sink.staged.stage(request, iter([orders(2, 3)]))
     sink.staged.cleanup(request.ref)
-    with pytest.raises(ConnectorError, match="the staging table of this load is gone") as raised:
+    with pytest.raises(ConnectorError, match="the staging table of this load does not exist any more") as raised:
         sink.staged.finalize(handle)
     assert raised.value.code == "finaliser_refused" and sink.ids(table) == [1, 2]
 

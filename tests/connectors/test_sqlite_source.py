@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpone_core.connectors.sqlite.open import open_source
-from dpone_core.connectors.sqlite.source.reading import Relation, reading
+from dpone_core.connectors.sqlite.source.reading import Relation, reading_of
 from dpone_core.connectors.sqlite.source.values import decimals
 from dpone_core.connectors.sqlite.statements import split_script
 from dpone_core.errors import ConnectorError
@@ -87,7 +87,7 @@ def test_a_declared_type_is_read_exactly(opened: Opened, declared: str, stored: 
 def test_fifteen_digits_survive_the_double_that_sqlite_keeps(digits: int, scale: int) -> None:
     wanted = Decimal(digits).scaleb(-scale)
     column = Column(name="v", type=ColumnType(kind=ColumnKind.DECIMAL, precision=18, scale=scale))
-    as_text = reading(column, "v", Relation(is_table=False, is_utf8=True))
+    as_text = reading_of(column, "v", Relation(is_table=False, is_utf8=True))
     with adbc.connect(":memory:") as database, database.cursor() as cursor:
         cursor.execute("CREATE TABLE t (v DECIMAL(18,6))")
         cursor.execute("INSERT INTO t VALUES (?)", [str(wanted)])
@@ -205,7 +205,7 @@ def test_a_column_that_holds_something_else_is_refused_wherever_it_stands(
 )
 def test_what_is_no_table_converts_no_value(kind: ColumnKind, stored: str, wanted: object) -> None:
     column = Column(name="v", type=ColumnType(kind=kind, precision=38, scale=10, native="declared"))
-    expression = reading(column, "v", Relation(is_table=False, is_utf8=True)).expression
+    expression = reading_of(column, "v", Relation(is_table=False, is_utf8=True)).expression
     with adbc.connect(":memory:") as database, database.cursor() as cursor:
         if wanted is None:
             with pytest.raises(adbc.Error):

@@ -1,4 +1,4 @@
-"""The strict cast of one batch: every value survives exactly or the column is named, no value is ever shown."""
+"""Casts a batch to a schema so that every value stays exact. An error names the column and never shows a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_BATCH_ROWS: Final = 65_536
 
 
 class StrictCast:
-    """Casts batches to `schema`: safe casts only, no NULL in a non-null column. `code` is raised on a misfit."""
+    """Casts batches to `schema`, by safe casts only. Raises ConnectorError `code` for a value that does not fit, or for
+    NULL in a column that is declared not nullable."""
 
     def __init__(self, schema: TableSchema, *, code: str) -> None:
         self.arrow_schema = arrow_schema(schema)
@@ -26,7 +27,7 @@ class StrictCast:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if tuple(batch.schema.names) != self._schema.names:
-            raise ConnectorError("a batch does not have the columns that were described", code=self._code)
+            raise ConnectorError("a batch has other columns than the source described", code=self._code)
         columns = [self.column(index, batch.column(index)) for index in range(batch.num_columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
@@ -39,7 +40,9 @@ class StrictCast:
                 f"column {field.name!r}: a value does not fit {self._schema.columns[index].type}", code=self._code
             ) from error
         if not field.nullable and cast.null_count:
-            raise ConnectorError(f"column {field.name!r}: NULL in a column without NULLs", code=self._code)
+            raise ConnectorError(
+                f"column {field.name!r}: NULL in a column that is declared not nullable", code=self._code
+            )
         return cast
 
 
@@ -56,13 +59,13 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted) and (not values.type.tz) != (not wanted.tz):
         raise ValueError("a wall clock is not an instant")
     if pa.types.is_float64(values.type) and pa.types.is_float32(wanted):
-        return _narrowed_float(values)
+        return _narrow_float(values)
     if pa.types.is_time(wanted) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return _time_of_text(values, wanted)
     return values.cast(wanted, safe=True)
 
 
-def _narrowed_float(values: pa.Array) -> pa.Array:
+def _narrow_float(values: pa.Array) -> pa.Array:
     narrowed = values.cast(pa.float32(), safe=True)
     same = pc.or_kleene(pc.equal(narrowed.cast(pa.float64()), values), pc.is_nan(values))
     if pc.all(same, skip_nulls=True).as_py() is False:
@@ -71,19 +74,20 @@ def _narrowed_float(values: pa.Array) -> pa.Array:
 
 
 def _time_of_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Arrow parses no times of day; as part of a timestamp it does, and refuses 24:00 and signs."""
+    """Times of day from text. Arrow cannot parse them alone, so they are parsed as the time part of a timestamp, which
+    refuses 24:00 and signs."""
     moments = pc.binary_join_element_wise(pa.scalar("1970-01-01", values.type), values, pa.scalar(" ", values.type))
     return moments.cast(pa.timestamp(wanted.unit), safe=True).cast(wanted, safe=True)
 
 
-def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def limit_batch_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of at most MAX_BATCH_ROWS; empty batches are dropped."""
     for batch in batches:
         for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
             yield batch.slice(start, MAX_BATCH_ROWS)
 
 
-def same_kind_only(source: TableSchema, target: TableSchema) -> None:
+def refuse_kind_change(source: TableSchema, target: TableSchema) -> None:
     """Refuses a cast that would change what a value is (text to number, wall clock to instant)."""
     for column in target.columns:
         origin = source.find(column.name)
@@ -94,7 +98,7 @@ def same_kind_only(source: TableSchema, target: TableSchema) -> None:
         ):
             continue
         raise ConnectorError(
-            f"column {column.name!r}: {origin.type} does not become {column.type}", code="staged_value_refused"
+            f"column {column.name!r}: {origin.type} cannot be stored as {column.type}", code="staged_value_refused"
         )
 
 

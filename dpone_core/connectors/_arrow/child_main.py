@@ -1,8 +1,9 @@
-"""The script of a reader's child process; run by path, so that it imports only what the request names.
+"""The script that a reader's child process runs. It is started by path, so it imports only the module that the request
+names.
 
-Standard input brings one request (4 bytes of length, then JSON) and stays open: its end is the parent's end, and the
-kernel then kills this process, whatever a driver holds. Standard output is one Arrow IPC stream that ends with an empty
-batch whose metadata is the trailer: the rows that were sent, or what went wrong.
+Standard input carries one request (4 bytes of length, then JSON) and stays open. When the parent ends, standard input
+closes and the kernel kills this process, whatever the driver is doing. Standard output carries one Arrow IPC stream.
+Its last batch is empty, and its metadata is the trailer: the number of rows sent, or the error.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ _MAX_TEXT: Final = 2_000
 
 
 def main() -> None:
-    request = _request()
+    request = _read_request()
     _die_with_the_parent()
-    output = _private_output()
+    output = _open_output()
     sys.path[:] = request["path"]
     _send(request, output)
     output.flush()
     os._exit(0)
 
 
-def _request() -> dict[str, Any]:
-    size = int.from_bytes(_exactly(4), "big")
-    request: dict[str, Any] = json.loads(_exactly(size))
+def _read_request() -> dict[str, Any]:
+    size = int.from_bytes(_read_exactly(4), "big")
+    request: dict[str, Any] = json.loads(_read_exactly(size))
     return request
 
 
-def _exactly(size: int) -> bytes:
+def _read_exactly(size: int) -> bytes:
     received = b""
     while len(received) < size:
         piece = os.read(0, size - len(received))
@@ -51,7 +52,8 @@ def _exactly(size: int) -> bytes:
 
 
 def _die_with_the_parent() -> None:
-    """SIGKILL as soon as the other end of standard input is closed: no thread, which a driver could starve."""
+    """Asks the kernel for SIGKILL when the other end of standard input closes. No thread does this, because a driver
+    could block it."""
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, _F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
@@ -59,8 +61,8 @@ def _die_with_the_parent() -> None:
         os._exit(1)
 
 
-def _private_output() -> BinaryIO:
-    """The pipe under a number of its own; what a library prints goes nowhere."""
+def _open_output() -> BinaryIO:
+    """Standard output under another file number; whatever a library prints to the usual one is discarded."""
     private = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(private, "wb")
@@ -93,7 +95,8 @@ def _send(request: dict[str, Any], output: BinaryIO) -> None:
 
 
 def _failure(error: BaseException, *, started: bool) -> dict[str, Any]:
-    """Our own errors travel whole; of any other the text goes to the parent's `__cause__` only."""
+    """The trailer of an error. An error of dpone is sent with code, message and fix; of any other only the text, for
+    the parent's `__cause__`."""
     ours = getattr(error, "code", None) if hasattr(error, "fix") and hasattr(error, "message") else None
     return {
         "code": ours,

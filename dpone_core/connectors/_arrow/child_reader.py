@@ -1,7 +1,8 @@
-"""A reader in a process of its own: a driver that aborts, panics or hangs cannot take the run's bookkeeping with it.
+"""Reads a source in a child process, so that a driver that aborts or hangs cannot end the run itself.
 
-The child gets its request, secrets included, through its standard input and answers with an Arrow IPC stream, whose
-trailer states how many rows were sent. A stream without a matching trailer is never a result. The pipe bounds memory.
+The child gets its request, secrets included, on standard input and answers with an Arrow IPC stream whose trailer
+states how many rows it sent. A stream without a matching trailer is an error. The pipe between the processes bounds
+memory.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ class ChildRequest:
 
 
 class ReaderFailure(Exception):
-    """What a driver said in the child; only ever a `__cause__`."""
+    """The driver's error text from the child process; used as a `__cause__` only and never printed."""
 
 
 class ChildReader:
-    """One pass. Raises ConnectorError `source_reader_died` naming the signal when the child ends without a trailer,
-    `source_query_refused` for a driver's error before the first batch, `source_unreachable` for a later one."""
+    """Reads one result, once. Raises ConnectorError `source_reader_died`, naming the signal, when the child ends
+    without a trailer; `source_query_refused` for a driver's error before the first batch; `source_unreachable` for a
+    later one."""
 
     def __init__(self, request: ChildRequest) -> None:
         self._request = request
@@ -55,9 +57,9 @@ class ChildReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._closed:
             return
-        process = self._process = self._started()
+        process = self._process = self._start()
         try:
-            yield from self._received(process)
+            yield from self._receive(process)
         finally:
             self._end(process)
 
@@ -75,7 +77,7 @@ class ChildReader:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         request = {
             "path": sys.path,
             "module": self._request.module,
@@ -104,7 +106,7 @@ class ChildReader:
             pass
         return process
 
-    def _received(self, process: subprocess.Popen[bytes]) -> Iterator[pa.RecordBatch]:
+    def _receive(self, process: subprocess.Popen[bytes]) -> Iterator[pa.RecordBatch]:
         rows = 0
         trailer: Mapping[str, object] | None = None
         try:

@@ -1,4 +1,4 @@
-"""Moments that an engine would round or cannot hold: whole arrays are judged by their numbers."""
+"""Checks on whole arrays of times and timestamps, for engines that would round a value or cannot hold it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def numbers_of(values: pa.Array) -> pa.Array:
-    """Of a time or timestamp, in its own unit."""
+    """The integers behind a time or timestamp array, in the array's own unit."""
     return values.cast(pa.int32() if pa.types.is_time32(values.type) else pa.int64())
 
 
 def digits_of(values: pa.Array) -> int:
-    """Decimal digits of a second in the array's unit."""
+    """How many decimal digits of a second the array's unit has."""
     return _DIGITS[values.type.unit]
 
 
@@ -29,7 +29,8 @@ def has_at_most(values: pa.Array, fraction: int) -> bool:
     return pc.all(pc.equal(pc.multiply(pc.divide(numbers, step), step), numbers), skip_nulls=True).as_py() is not False
 
 
-def within(numbers: pa.Array, first: int, last: int) -> bool:
+def all_within(numbers: pa.Array, first: int, last: int) -> bool:
+    """Whether every number lies between `first` and `last`, both included; NULL counts as inside."""
     bounds = pc.min_max(numbers)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return low is None or (low >= first and high <= last)

@@ -1,4 +1,5 @@
-"""Our column types and Arrow's, both ways. A kind without an exact Arrow form is `unsupported`, never approximated."""
+"""Column types of dpone as Arrow types and back. A kind without an exact Arrow type is `unsupported`, never
+approximated."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ DEFAULT_FRACTION: Final = 6
 def unit_of(fraction: int | None) -> str:
     """The coarsest Arrow unit that holds `fraction` decimal digits of a second (None = microseconds)."""
     digits = DEFAULT_FRACTION if fraction is None else fraction
-    return next(unit for unit, held in _FRACTION_OF_UNIT.items() if digits <= held)
+    return next(unit for unit, digits_of_unit in _FRACTION_OF_UNIT.items() if digits <= digits_of_unit)
 
 
 def arrow_type(column: ColumnType) -> pa.DataType:
@@ -60,7 +61,7 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 def column_type(arrow: pa.DataType) -> ColumnType:
-    """What an Arrow type means to us; nested and exotic types become `unsupported` with their native name."""
+    """The column type of an Arrow type; nested and rare types become `unsupported` with their Arrow name."""
     if pa.types.is_dictionary(arrow):
         return column_type(arrow.value_type)
     if isinstance(arrow, pa.UuidType):

@@ -1,4 +1,4 @@
-"""Finding the run-scoped objects of a target among the tables of a schema; their names are made in model.artifacts."""
+"""Finds the tables that loads of a target have left in a schema. `model.artifacts` makes and reads their names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import Leftover
 
 
-def artifacts_among(target: TableName, schema: str, names: tuple[str, ...]) -> tuple[Leftover, ...]:
-    """Which of `names` (tables of `schema`) are artifacts of any load of `target`, in name order."""
+def find_artifacts(target: TableName, schema: str, names: tuple[str, ...]) -> tuple[Leftover, ...]:
+    """The tables among `names` (all in `schema`) that belong to any load of `target`, in name order."""
     patterns = [(role, re.compile(re.escape(artifact_prefix(target, role)) + "[0-9a-f]{16}")) for role in ROLES]
     return tuple(
         Leftover(table=TableName(schema=schema, name=name), role=role)

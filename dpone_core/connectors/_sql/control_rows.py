@@ -1,4 +1,5 @@
-"""Rules of control tables that every SQL sink shares: what an older table must look like, what a lost answer means."""
+"""Rules of control tables that every SQL sink shares: which older tables are usable, and how to repeat a change whose
+answer was lost."""
 
 from __future__ import annotations
 
@@ -9,20 +10,20 @@ from dpone_core.ports.control import ControlColumn, ControlRow, ControlTable
 
 
 def require_compatible(
-    table: ControlTable, found: Mapping[str, str], type_text: Callable[[ControlColumn], str]
+    table: ControlTable, present: Mapping[str, str], type_text: Callable[[ControlColumn], str]
 ) -> tuple[ControlColumn, ...]:
     """Nullable columns an older table lacks, to be added; `control_table_incompatible` for any other difference.
 
     `found` maps the existing columns to their types; columns of a newer dpone are left alone.
     """
-    missing = tuple(column for column in table.columns if column.name not in found)
+    missing = tuple(column for column in table.columns if column.name not in present)
     for column in missing:
         if not column.nullable:
             raise ConnectorError(
                 f"control table {table.name!r} has no column {column.name!r}", code="control_table_incompatible"
             )
     for column in table.columns:
-        existing = found.get(column.name)
+        existing = present.get(column.name)
         if existing is not None and existing != type_text(column):
             raise ConnectorError(
                 f"control table {table.name!r}: column {column.name!r} has another type than this version writes",
@@ -31,22 +32,20 @@ def require_compatible(
     return missing
 
 
-def set_through_loss(
+def retry_lost_change(
     change: Callable[[], bool],
     read: Callable[[], tuple[ControlRow, ...]],
     expected: ControlRow | None,
     new: ControlRow | None,
 ) -> bool:
-    """`change` compares and sets; where the connection is lost, the answer is settled by what is there.
-
-    `new` under the key says that we were the ones; else the change is made once more.
-    """
+    """Makes a compare-and-set change and says whether it was made. When `change` loses its connection, `read` shows the
+    row: if it holds `new`, this process made the change (True); otherwise `change` runs once more."""
     try:
         return change()
     except ConnectionLostError:
-        found = read()
-    if new is not None and found and all(found[0][name] == value for name, value in new.items()):
+        present = read()
+    if new is not None and present and all(present[0][name] == value for name, value in new.items()):
         return True
-    if new is None and expected is not None and not found:
+    if new is None and expected is not None and not present:
         return True
     return change()

@@ -1,7 +1,8 @@
-"""Embedded engines: where a URI points, and our own lock that a second process meets before the engine's.
+"""Embedded engines: the path in a connection's URI, and a lock that keeps a second process out.
 
-The engines' own locks fail late or speak only on stderr; ours names the holder. It is a file beside the directory or
-database, held by `flock` for the life of the session, so a killed holder releases it.
+The engines have locks of their own, but these fail late or report on stderr only. This one names the process that holds
+it. It is a file beside the directory or database, locked by `flock` for the life of the session, so the lock of a
+killed process ends with it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _MAX_HOLDER_CHARACTERS: Final = 200
 
 
 def embedded_path(connection: Connection) -> str:
-    """`scheme:///relative` or `scheme:////absolute`; ConnectorError `sink_unreachable` for any other form."""
+    """The file path of `scheme:///relative` or `scheme:////absolute`. Raises ConnectorError `connection_uri_invalid`
+    for any other form."""
     _, separator, rest = connection.uri.partition("://")
     if not separator or not rest.startswith("/") or len(rest) < 2 or "?" in rest or "#" in rest:
         raise ConnectorError(
@@ -37,11 +39,9 @@ def embedded_path(connection: Connection) -> str:
 
 @contextmanager
 def exclusive_lock(path: str, *, timeout_seconds: float, holder: str, target: str | None = None) -> Iterator[None]:
-    """Holds `<path>.dpone-lock`, in which a waiting process reads who we are and which target we load.
-
-    Raises LoadInProgressError at once when the holder loads the same `target` (STATE-25), else ConnectorError
-    `embedded_directory_locked`, naming the holder, after the timeout.
-    """
+    """Holds the lock `<path>.dpone-lock` until the block ends; the file tells waiting processes who holds it and which
+    target it loads. Raises LoadInProgressError at once when the holder loads the same `target` (STATE-25), otherwise
+    ConnectorError `embedded_directory_locked` with the holder's name after the timeout."""
     lock_path = Path(path.rstrip("/") + ".dpone-lock")
     try:
         lock_path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,8 @@ def exclusive_lock(path: str, *, timeout_seconds: float, holder: str, target: st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Claim:
-    """What a holder says about itself; `target` is None for one that loads nothing."""
+    """What the lock file says about the process that holds the lock; `target` is None for a process
+    that loads nothing."""
 
     pid: int
     holder: str
@@ -103,8 +104,8 @@ def _write_claim(descriptor: int, claim: _Claim) -> None:
 
 
 def _read_claim(descriptor: int) -> _Claim | None:
-    """None while a holder has not written its claim. A claim seen once may be a dead holder's that the living one is
-    about to replace: it counts when it is seen twice."""
+    """What the lock file says; None while the holder has not written it. The text may still be that of a dead process
+    which the new holder is about to replace, so callers wait until they have read it twice."""
     try:
         said = json.loads(os.pread(descriptor, _MAX_CLAIM_BYTES, 0))
         target = said["target"]

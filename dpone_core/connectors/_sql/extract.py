@@ -1,4 +1,5 @@
-"""What every SQL source does with an extract request before its dialect comes in: statements and cursors."""
+"""Steps of an extract request that are the same for every SQL source: the query as one statement, the cursor column,
+the range key and the window."""
 
 from __future__ import annotations
 
@@ -14,15 +15,17 @@ from dpone_core.ports.source import CursorWindow
 
 
 def only_statement(text: str, *, backslash_escapes: bool) -> str:
-    """A query is one statement; what follows its semicolon may be a comment only."""
+    """The text of the query without its last semicolon. Raises ConnectorError `source_request_invalid` unless it is
+    exactly one statement; a comment may follow the semicolon."""
     statements = split_statements(text, backslash_escapes=backslash_escapes)
     if len(statements) != 1:
-        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
+        raise ConnectorError("the query of the source must be exactly one statement", code="source_request_invalid")
     return statements[0]
 
 
 def cursor_column(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], engine: str) -> Column:
-    """A column that the engine orders exactly as its text does (`CursorWindow`)."""
+    """The cursor column of `schema`. Its kind must be one of `kinds`, which the engine orders as `CursorWindow` does.
+    Raises ConnectorError `source_object_not_found` or `source_column_unsupported`."""
     column = schema.find(name)
     if column is None:
         raise ConnectorError(
@@ -31,12 +34,16 @@ def cursor_column(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], 
             fix="a cursor is a column name; give an expression an alias in a query",
         )
     if column.type.kind not in kinds:
-        raise ConnectorError(f"{column.type} cannot be a cursor on {engine}", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type}, which cannot be a cursor on {engine}",
+            code="source_column_unsupported",
+        )
     return column
 
 
 def range_key(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], engine: str) -> Column:
-    """The column of a key range; ConnectorError `partition_key_unsupported` for a kind the engine cannot order."""
+    """The column that splits a source into ranges. Raises ConnectorError `source_object_not_found`, or
+    `partition_key_unsupported` for a kind that the engine cannot order."""
     column = schema.find(name)
     if column is None:
         raise ConnectorError(
@@ -84,14 +91,14 @@ def _not_a_value(column: Column) -> ConnectorError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSelection:
-    """`text` goes after the select list; `parameters` are bound by name."""
+    """The FROM and WHERE part of a query: `text` follows the select list, `parameters` are bound by name."""
 
     text: str
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     has_conditions: bool = False
 
-    def narrowed(self, conditions: Sequence[str], parameters: Mapping[str, str]) -> NamedSelection:
-        """The rows that also meet every condition."""
+    def narrow(self, conditions: Sequence[str], parameters: Mapping[str, str]) -> NamedSelection:
+        """The rows of this selection that meet every one of `conditions` too."""
         if not conditions:
             return self
         joint = "AND" if self.has_conditions else "WHERE"
@@ -102,16 +109,17 @@ class NamedSelection:
         )
 
 
-def windowed(
+def apply_window(
     base: NamedSelection, window: CursorWindow, column: Column, *, quoted: str, bound: Callable[[str], str]
 ) -> NamedSelection:
-    """The rows of `base` in a window; `bound` renders a named parameter as a value of the cursor's own type."""
+    """The rows of `base` whose cursor lies in the window. `bound` renders a parameter's name as a value of the cursor's
+    type."""
     conditions: list[str] = []
     bounds: dict[str, str] = {}
     for name, operator, text in (("dpone_lower", ">=", window.lower), ("dpone_upper", "<", window.upper)):
         if text is not None:
             conditions.append(f"{quoted} {operator} {bound(name)}")
             bounds[name] = window_bound(column, text)
-    return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters).narrowed(
+    return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters).narrow(
         conditions, bounds
     )

@@ -1,4 +1,4 @@
-"""Key ranges where values are bound by name: the conditions of one range, and an engine's text of a key as ours."""
+"""Key ranges on engines that bind values by name: the condition of one range, and the text form of a key."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dpone_core.model.table_schema import Column, ColumnKind
 _MICROSECONDS = 6
 
 
-def ranged(
+def select_range(
     chosen: NamedSelection, key: Column, bounds: KeyRange, *, quoted: str, ordered: str, bound: Callable[[str], str]
 ) -> NamedSelection:
-    """The rows of `chosen` in one range. `ordered` is what the engine compares as the key is ordered, `bound` renders
-    a named parameter the same way."""
+    """The rows of `chosen` in one range of the key. `ordered` is the SQL expression whose order is the key's order;
+    `bound` renders a parameter's name as a value to compare with it."""
     if bounds.is_null_partition:
-        return chosen.narrowed((f"{quoted} IS NULL",), {})
+        return chosen.narrow((f"{quoted} IS NULL",), {})
     conditions: list[str] = []
     parameters: dict[str, str] = {}
     ends = (
@@ -31,20 +31,19 @@ def ranged(
     for name, operator, end in ends:
         if end is not None:
             conditions.append(f"{ordered} {operator} {bound(name)}")
-            parameters[name] = _checked(key, end)
-    return chosen.narrowed(conditions, parameters)
+            parameters[name] = _require_uuid(key, end)
+    return chosen.narrow(conditions, parameters)
 
 
 def key_text(key: Column, text: str) -> str:
-    """An engine's text of a key as `KeyRange` writes it; equal keys have equal texts.
-
-    Raises ConnectorError `source_value_out_of_range` for a value that has no such text, an infinite date for example.
-    """
+    """A key as `KeyRange` writes it, from the text that the engine gives; equal keys have equal texts. Raises
+    ConnectorError `source_value_out_of_range` for a value without such a text, for example an infinite date."""
     try:
         return _canonical(key, text)
     except (ValueError, InvalidOperation) as error:
         raise ConnectorError(
-            f"column {key.name!r}: its least or greatest value is no {key.type} that can be split",
+            f"column {key.name!r}: its least or greatest value has no exact text as {key.type}, so it cannot"
+            " be a bound of a range",
             code="source_value_out_of_range",
             fix="correct the row, or filter it in a query",
         ) from error
@@ -76,17 +75,19 @@ def _decimal_text(text: str, scale: int) -> str:
 
 
 def _moment_text(text: str) -> str:
-    """Six digits of a second, or as many more as the value has."""
+    """ISO 8601 with six digits of a second, or more where the value has more."""
     if datetime.fromisoformat(text).tzinfo is not None:
         raise ValueError("not in UTC")
     whole, _, fraction = text.replace(" ", "T").partition(".")
     return f"{whole}.{fraction.rstrip('0').ljust(_MICROSECONDS, '0')}"
 
 
-def _checked(key: Column, bound: str) -> str:
+def _require_uuid(key: Column, bound: str) -> str:
     if key.type.kind is not ColumnKind.UUID:
         return window_bound(key, bound)
     try:
         return str(UUID(bound))
     except ValueError as error:
-        raise ConnectorError(f"a bound of {key.name!r} is no uuid", code="source_value_out_of_range") from error
+        raise ConnectorError(
+            f"column {key.name!r}: a bound of the range is not a uuid", code="source_value_out_of_range"
+        ) from error

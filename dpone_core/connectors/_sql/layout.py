@@ -1,6 +1,7 @@
-"""How staging of one load is laid out, and whether it may take the target's place or must be copied into it.
+"""The columns of a staging table, and whether that table replaces the target or its rows are copied into the target.
 
-For engines that publish in a transaction. It is asked before the first row, and again inside that transaction.
+For engines that publish in a transaction. It is decided before the first row, and checked again inside that
+transaction.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Stored = TypeVar("Stored")
 class SinkTable(Protocol):
     """A table of the sink as its catalogue describes it.
 
-    `computed` are the columns that only the engine fills, which `schema` leaves out. `note` is the text that holds a
-    load marker: the comment of the table, or a property of ours; '' where there is none.
+    `schema` leaves out the columns that only the engine fills; they are in `computed`. `note` is the text that may hold
+    a load marker (the comment of the table, or an extended property); '' where there is none.
     """
 
     @property
@@ -35,22 +36,24 @@ class SinkTable(Protocol):
     @property
     def note(self) -> str: ...
 
-    def declared(self, column: Column) -> str:
-        """The type of one of its columns in the engine's own words."""
+    def declared_type(self, column: Column) -> str:
+        """The type of one of its columns as the engine writes it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutDialect(Generic[Stored]):
-    """How one engine lays out a column of staging: one that the load creates, or one of the target in its own type.
+    """How one engine defines a staging column: `created` for a column that the load creates, `existing` for a column of
+    the target in the target's own type.
 
-    `described` is the type that the engine describes for a column it has created. Without `replaces_attached` the rows
-    of a table that has something attached cannot be replaced in one transaction.
+    `described_type` is the type that the catalogue will show for a created column. Without `replaces_attached` the
+    engine cannot replace, in one transaction, the rows of a table that has something attached (an index, a view, a
+    grant).
     """
 
     created: Callable[[Column, StageRequest], Stored]
     existing: Callable[[Column, str], Stored]
-    described: Callable[[Column], ColumnType]
+    described_type: Callable[[Column], ColumnType]
     replaces_attached: bool = True
 
 
@@ -60,25 +63,25 @@ def lineage_names(request: StageRequest) -> tuple[str, ...]:
 
 
 def may_swap(request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]) -> bool:
-    """A load's own table takes the target's place when nothing hangs on the target, or when there is none."""
+    """Whether the staging table may take the target's place: there is no target yet, or a full refresh replaces a
+    target to which nothing is attached."""
     return target is None or (request.strategy is StrategyMode.FULL_REFRESH and not attachments)
 
 
 def stored_columns(
     dialect: LayoutDialect[Stored], request: StageRequest, target: SinkTable | None, attachments: tuple[str, ...]
 ) -> tuple[Stored, ...]:
-    """Payload columns as staging holds them: those of the target, in its own types, where rows are copied into it.
-
-    Raises ConnectorError `physical_design_mismatch` or `sink_column_unsupported` for a target that cannot take them.
-    """
+    """The payload columns of the staging table. Where rows will be copied into the target they have the target's own
+    types. Raises ConnectorError `physical_design_mismatch` or `sink_column_unsupported` when the target cannot take
+    them."""
     if target is None:
         return tuple(dialect.created(column, request) for column in request.schema.columns)
     _refuse_computed(request, target)
     if may_swap(request, target, attachments):
-        return tuple(_followed(dialect, column, request, target) for column in request.schema.columns)
+        return tuple(_stored_like_target(dialect, column, request, target) for column in request.schema.columns)
     if request.strategy is StrategyMode.FULL_REFRESH:
         refuse_different(dialect, request, target, attachments)
-    return tuple(_copied(dialect, column, target) for column in request.schema.columns)
+    return tuple(_stored_for_copy(dialect, column, target) for column in request.schema.columns)
 
 
 def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
@@ -92,44 +95,50 @@ def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
 def refuse_different(
     dialect: LayoutDialect[Stored], request: StageRequest, target: SinkTable, attachments: tuple[str, ...]
 ) -> None:
-    """A full refresh of a table that has something attached keeps the table, so its columns must be the source's."""
+    """Raises ConnectorError `physical_design_mismatch` when a full refresh must keep the table (something is attached
+    to it) and its columns are not those of the source."""
     if not dialect.replaces_attached:
         raise ConnectorError(
             f"the target has {', '.join(attachments)} that a full refresh by swap would lose", code=_MISMATCH
         )
     wanted = TableSchema(columns=(*request.schema.columns, *lineage_schema(lineage_names(request)).columns))
-    found: list[str] = []
+    differences: list[str] = []
     for column in wanted.columns:
         there = target.schema.find(column.name)
         if there is None:
-            found.append(f"column {column.name!r} is not in the target")
-        elif not there.type.same_values(dialect.described(column)):
-            found.append(f"column {column.name!r} is {column.type} and {there.type} in the target")
-    found += [f"column {name!r} is in the target only" for name in target.schema.names if wanted.find(name) is None]
-    if found:
+            differences.append(f"column {column.name!r} is not in the target")
+        elif not there.type.same_values(dialect.described_type(column)):
+            differences.append(f"column {column.name!r} is {column.type} and {there.type} in the target")
+    differences += [
+        f"column {name!r} is in the target only" for name in target.schema.names if wanted.find(name) is None
+    ]
+    if differences:
         raise ConnectorError(
             f"the target has {', '.join(attachments)}, which a new table would not have,"
-            f" and other columns than the source: {'; '.join(found)}",
+            f" and other columns than the source: {'; '.join(differences)}",
             code=_MISMATCH,
             fix="change the target's columns by hand, or remove what is attached to it",
         )
 
 
-def _followed(dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable) -> Stored:
-    """The source's column, in the target's own type (jsonb, an enum, money) where that holds the same values."""
+def _stored_like_target(
+    dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable
+) -> Stored:
+    """The source's column in the target's own type (jsonb, an enum, money) if both types hold the same values,
+    otherwise in the type of a created column."""
     there = target.schema.find(column.name)
     if there is None or not there.type.same_values(column.type):
         return dialect.created(column, request)
-    return dialect.existing(replace(there, nullable=column.nullable), target.declared(there))
+    return dialect.existing(replace(there, nullable=column.nullable), target.declared_type(there))
 
 
-def _copied(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -> Stored:
+def _stored_for_copy(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -> Stored:
     there = target.schema.find(column.name)
     if there is None:
         raise ConnectorError(f"the target has no column {column.name!r}", code=_MISMATCH)
     if there.type.kind is ColumnKind.UNSUPPORTED:
         raise ConnectorError(
-            f"column {column.name!r}: the target's type takes no rows exactly: {there.type.native}",
+            f"column {column.name!r}: the target's type {there.type.native} cannot take every value exactly",
             code="sink_column_unsupported",
         )
-    return dialect.existing(there, target.declared(there))
+    return dialect.existing(there, target.declared_type(there))

@@ -1,8 +1,8 @@
-"""Acceptance metrics in one aggregate query: rows, NULLs and exact distinct values of a selection or a table.
+"""Acceptance metrics of a selection or a table in one aggregate query: rows, NULLs and exact distinct values (NULL is
+not one).
 
-NULL is no distinct value. An engine whose hash tables do not spill counts distinct values apart: up to
-`LARGE_TABLE_ROWS` they share one more query; above, each gets a query of its own, so that one hash set at a time is in
-memory.
+An engine whose hash tables do not spill to disk counts distinct values in separate queries: all columns together up to
+`LARGE_TABLE_ROWS` rows, above that one column per query, so that one hash table at a time is in memory.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ LARGE_TABLE_ROWS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountDialect:
-    """How one engine counts rows, and the NULLs and distinct values of a column.
-
-    With `distincts_apart`, distinct counts run in queries of their own, inside a block that `full_memory` opens.
-    """
+    """How one engine counts rows, and the NULLs and distinct values of a column. With `distincts_apart`, distinct
+    values are counted in separate queries, inside a block that `full_memory` opens."""
 
     rows: str
     nulls: Callable[[Column], str]
@@ -34,7 +32,7 @@ class CountDialect:
     full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-def measured(
+def measure(
     request: MetricRequest,
     schema: TableSchema,
     counts: CountDialect,
@@ -42,10 +40,8 @@ def measured(
     *,
     place: str = "source",
 ) -> Mapping[str, object]:
-    """The probe's answer. `first_row` answers a select list over what is measured, whose columns are `schema`.
-
-    Raises ConnectorError `metric_column_unknown` for a column that is not in `schema`.
-    """
+    """The answer of a metric probe. `first_row` runs a select list over the measured rows and returns the first row;
+    `schema` are their columns. Raises ConnectorError `metric_column_unknown` for a column that is not in `schema`."""
     nulls = [counts.nulls(_column(schema, name, place)) for name in request.null_counts]
     distincts = [counts.distincts(_column(schema, name, place)) for name in request.distinct_counts]
     row = [*first_row(", ".join([counts.rows, *nulls, *([] if counts.distincts_apart else distincts)]))]
@@ -72,33 +68,35 @@ def _column(schema: TableSchema, name: str, place: str) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkProbeDialect:
-    """How one engine finds a table and asks it; `rows` answers a small query."""
+    """How one engine finds a table and counts in it; `rows` runs a small query."""
 
     resolve: Callable[[TableName], TableName]
     schema_of: Callable[[TableName], TableSchema | None]
-    qualified: Callable[[TableName], str]
+    qualify: Callable[[TableName], str]
     rows: Callable[[str], Sequence[Sequence[Any]]]
     counts: CountDialect
 
 
 class SqlSinkProbe:
-    """MetricProbe of staged and published tables, over any engine that answers aggregate queries."""
+    """MetricProbe of staged and published tables, on any engine that answers aggregate queries."""
 
     def __init__(self, dialect: SinkProbeDialect) -> None:
         self._dialect = dialect
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.table is None:
-            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a sink need a table, and the request names none", code="source_request_invalid"
+            )
         dialect = self._dialect
         table = dialect.resolve(request.table)
         schema = dialect.schema_of(table)
         if schema is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        return measured(
+        return measure(
             request,
             schema,
             dialect.counts,
-            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualified(table)}")[0],
+            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualify(table)}")[0],
             place="table",
         )

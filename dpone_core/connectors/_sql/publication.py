@@ -1,11 +1,11 @@
-"""THE commit boundary of SQL sinks that publish in one transaction, whose own marker says whether it happened.
+"""Publishes a staged load in one transaction: the commit boundary of every SQL sink except ClickHouse, which has no
+transactions.
 
-For every engine in this order: publications of the same target are waited for, other writers of it are kept out, the
-target is looked at. One that carries this load's marker is left as it is. Else the strategy's statements run, the rows
-in the target are counted and compared with what they must be, the marker is written, and COMMIT follows. Whatever
-differs ends the transaction: the target is as it was then. Readers see the old rows or the new rows.
-
-ClickHouse has no transactions and publishes by itself.
+The order is the same on every engine. It waits for other publications of the target, keeps other writers out and reads
+the target from the catalogue. If the target carries the marker of this load, the load is already published and nothing
+changes. Otherwise it runs the statements of the strategy, compares the number of rows in the target with the expected
+one, writes the marker and commits. Any difference rolls back, which leaves the target unchanged. Readers see the old
+rows or the new rows. When the answer to COMMIT is lost, the marker says whether it happened.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ Table = TypeVar("Table", bound=SinkTable)
 
 
 class Begin(Protocol):
+    """The function that opens a transaction."""
+
     def __call__(self, *, code: str, message: str) -> AbstractContextManager[Ask]:
-        """A transaction that commits at the end of its block and rolls back on any error; driver errors leave it as
-        ConnectorError `code`, a lost session as ConnectionLostError."""
+        """Opens a transaction that commits at the end of its block and rolls back on any error. A driver's error leaves
+        it as ConnectorError `code`, a lost session as ConnectionLostError."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDialect:
-    """How one engine runs a transaction, and who waits for it.
+    """How one engine runs a transaction and keeps others out of the target.
 
-    `rows` asks outside of any transaction. The `keep_..._out` functions wait and hold until the transaction ends: for
-    other publications of a target, for any other writer of it. An error of the class `in_doubt` leaves open whether the
-    COMMIT happened.
+    `rows` runs a query outside of any transaction. `keep_publications_out` and `keep_writers_out` wait for other
+    publications of the target and for any other writer of it, and keep them out until the transaction ends. After an
+    error of the class `in_doubt` it is unknown whether the COMMIT happened.
     """
 
     begin: Begin
@@ -56,40 +58,43 @@ class TransactionDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogDialect(Generic[Table]):
-    """How one engine finds a table, what hangs on it (in words), and its rows. `artifact_of` names one of a load."""
+    """How one engine finds a table, what is attached to it (in words), and its rows. `artifact_of` names a table of one
+    load."""
 
     resolve: Callable[[TableName], TableName]
     artifact_of: Callable[[LoadRef, str], TableName]
     find: Callable[[Ask, TableName], Table | None]
-    attached: Callable[[Ask, Table], tuple[str, ...]]
+    attachments: Callable[[Ask, Table], tuple[str, ...]]
     count: Callable[[Ask, TableName], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerDialect(Generic[Table]):
-    """Where one engine keeps what a publication says of itself: on the target its load marker, on staging how many rows
-    a merge has updated. `write_marker` takes the target as it was before the publication, None where there was none."""
+    """Where one engine stores what a publication records: on the target its load marker, on the staging table how many
+    rows a merge has updated. `write_marker` gets the target as it was before the publication, None if there was none.
+    """
 
     write_marker: Callable[[Ask, TableName, Table | None, str], None]
-    note_updates: Callable[[Ask, TableName, int], None]
-    noted_updates: Callable[[Ask, TableName], int]
+    write_updates: Callable[[Ask, TableName, int], None]
+    read_updates: Callable[[Ask, TableName], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDialect:
-    """How one engine spells the statements of a publication.
+    """The statements of a publication in one engine's SQL.
 
-    `same_key` compares the key columns of two tables and `key_list` lists them, both by values that are equal exactly.
-    `delete_partitions` removes from a target the partitions that staged rows lie in. `swap` lets staging take the place
-    of the target (which exists or not) and says by what name. Merges and replacements run inside `full_memory`.
+    `same_key` compares the key columns of two tables and `key_list` lists them, both by values that are exactly equal.
+    `delete_partitions` deletes from a target the partitions that staged rows lie in. `swap` replaces the target, which
+    may be absent, by the staging table and returns the name of the finaliser. Merges and replacements run inside
+    `full_memory`.
     """
 
-    qualified: Callable[[TableName], str]
+    qualify: Callable[[TableName], str]
     same_key: Callable[[Sequence[Column], str, str], str]
     key_list: Callable[[Sequence[Column], str], str]
     delete_partitions: Callable[[TableName, TableName, PartitionBy, Column], str]
     swap: Callable[[Ask, StagedHandle, TableName, bool], str]
-    quoted: Callable[[str], str] = quote_ansi
+    quote: Callable[[str], str] = quote_ansi
     row_count: str = "count(*)"
     before_merge: Callable[[TableName], tuple[str, ...]] = lambda staged: ()
     replacement: str = "replace_partitions_in_transaction"
@@ -98,7 +103,7 @@ class StatementDialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationDialect(Generic[Table]):
-    """All that one engine says of a publication; `engine` is its name in messages."""
+    """Everything in which one engine's publication differs from another's; `engine` is its name in messages."""
 
     engine: str
     transactions: TransactionDialect
@@ -109,18 +114,18 @@ class PublicationDialect(Generic[Table]):
 
 
 def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> FinalizeResult:
-    """Publishes one staged load once; called again for a load that is already published it changes nothing.
+    """Publishes one staged load. If the load is already published it changes nothing and returns its counts.
 
-    While the target is as it was it raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or
-    `physical_design_mismatch`; where that cannot be said, CommitOutcomeUnknownError.
+    Raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or `physical_design_mismatch` when the target is
+    certainly unchanged, and CommitOutcomeUnknownError when that is not known.
     """
     return _Publication(dialect, handle).run()
 
 
-def settled_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
-    """What the target says of its load once no publication of it runs any more; None when there is no target."""
+def wait_for_note(dialect: PublicationDialect[Table], target: TableName) -> str | None:
+    """The note of the target after every running publication of it has ended; None when there is no target."""
     with dialect.transactions.begin(
-        code="sink_query_failed", message="the target could not be asked for its load marker"
+        code="sink_query_failed", message="the load marker of the target could not be read"
     ) as ask:
         dialect.transactions.keep_publications_out(ask, target)
         found = dialect.catalog.find(ask, target)
@@ -128,7 +133,8 @@ def settled_note(dialect: PublicationDialect[Table], target: TableName) -> str |
 
 
 class SqlPublications(Generic[Table]):
-    """PublicationPort of one database. A load marker is written in the transaction that publishes, so it decides."""
+    """PublicationPort of one database. The transaction that publishes also writes the load marker, so the marker proves
+    it."""
 
     def __init__(self, dialect: PublicationDialect[Table]) -> None:
         self._dialect = dialect
@@ -139,7 +145,7 @@ class SqlPublications(Generic[Table]):
         return 0 if catalog.find(ask, table) is None else catalog.count(ask, table)
 
     def last_marker(self, target: TableName) -> str | None:
-        note = settled_note(self._dialect, self._dialect.catalog.resolve(target))
+        note = wait_for_note(self._dialect, self._dialect.catalog.resolve(target))
         return None if note is None else marker_in(note)
 
     def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
@@ -152,7 +158,8 @@ class SqlPublications(Generic[Table]):
 
 
 class _Publication(Generic[Table]):
-    """All that is told of a publication is counted before its COMMIT: nothing that fails behind it could deny it."""
+    """One publication. It counts everything that it reports before the COMMIT, so that no query after the COMMIT can
+    fail and make a published load look unpublished."""
 
     def __init__(self, dialect: PublicationDialect[Table], handle: StagedHandle) -> None:
         self._dialect = dialect
@@ -168,14 +175,14 @@ class _Publication(Generic[Table]):
     def run(self) -> FinalizeResult:
         try:
             with self._dialect.transactions.begin(
-                code=_REFUSED, message=f"{self._dialect.engine} refused to publish; the target is as it was"
+                code=_REFUSED, message=f"{self._dialect.engine} refused to publish; the target is unchanged"
             ) as ask:
                 finaliser = self._publish(ask)
         except self._dialect.transactions.in_doubt as error:
-            self._settle(error)
+            self._settle_in_doubt(error)
             finaliser = "settled_by_marker"
         except ConnectorError as error:
-            self._refuse_denial(error)
+            self._raise_if_published(error)
             raise
         return FinalizeResult(
             finaliser=finaliser,
@@ -197,13 +204,13 @@ class _Publication(Generic[Table]):
             return "already_published"
         staged = catalog.find(ask, self._staged)
         if staged is None:
-            raise ConnectorError("the staging table of this load is gone", code=_REFUSED)
+            raise ConnectorError("the staging table of this load does not exist any more", code=_REFUSED)
         finaliser, expected = self._change(ask, target, staged.schema)
         self._total = catalog.count(ask, self._target)
         if self._total != expected:
             raise ConnectorError(
                 f"the target was expected to hold {expected} rows and would hold {self._total};"
-                " nothing was published and the target is as it was",
+                " nothing was published, the target is unchanged",
                 code=_REFUSED,
                 fix="run again; let nothing else write into staging, and look for triggers on the target",
             )
@@ -211,15 +218,16 @@ class _Publication(Generic[Table]):
         return finaliser
 
     def _change(self, ask: Ask, target: Table | None, staged: TableSchema) -> tuple[str, int]:
-        """What was done, and how many rows the target must hold now."""
+        """Runs the statements of the strategy; returns the finaliser's name and how many rows the
+        target must hold now."""
         statements, catalog, rows = self._dialect.statements, self._dialect.catalog, self._handle.staged_rows
-        attachments = catalog.attached(ask, target) if target is not None else ()
+        attachments = catalog.attachments(ask, target) if target is not None else ()
         if target is None or may_swap(self._request, target, attachments):
             return statements.swap(ask, self._handle, self._target, target is not None), rows
         match self._request.strategy:
             case StrategyMode.FULL_REFRESH:
                 refuse_different(self._dialect.layout, self._request, target, attachments)
-                ask(f"DELETE FROM {statements.qualified(self._target)}", ())
+                ask(f"DELETE FROM {statements.qualify(self._target)}", ())
                 self._insert(ask, staged)
                 return "replace_in_transaction", rows
             case StrategyMode.INCREMENTAL_APPEND:
@@ -234,40 +242,41 @@ class _Publication(Generic[Table]):
             case StrategyMode.PARTITION_REPLACE:
                 with statements.full_memory():
                     self._delete_partitions(ask, staged)
-                    kept = catalog.count(ask, self._target)
+                    remaining = catalog.count(ask, self._target)
                     self._insert(ask, staged)
-                return statements.replacement, kept + rows
+                return statements.replacement, remaining + rows
 
     def _merge(self, ask: Ask, target: TableSchema, staged: TableSchema) -> None:
-        request, spelled = self._request, self._dialect.statements
-        table, source = spelled.qualified(self._target), spelled.qualified(self._staged)
+        request, statements = self._request, self._dialect.statements
+        table, source = statements.qualify(self._target), statements.qualify(self._staged)
         keys = [column for name in request.unique_key if (column := staged.find(name)) is not None]
-        for statement in spelled.before_merge(self._staged):
+        for statement in statements.before_merge(self._staged):
             ask(statement, ())
-        same = spelled.same_key(keys, "target", "staged")
+        same = statements.same_key(keys, "target", "staged")
         grouped = (
-            f"SELECT {spelled.row_count} AS held FROM {table} AS target JOIN {source} AS staged"
-            f" ON {same} GROUP BY {spelled.key_list(keys, 'staged')}"
+            f"SELECT {statements.row_count} AS held FROM {table} AS target JOIN {source} AS staged"
+            f" ON {same} GROUP BY {statements.key_list(keys, 'staged')}"
         )
-        held, distinct = ask(
-            f"SELECT COALESCE(SUM(held), 0) AS held, {spelled.row_count} AS found FROM ({grouped}) AS matched", ()
+        matches, distinct = ask(
+            f"SELECT COALESCE(SUM(held), 0) AS held, {statements.row_count} AS found FROM ({grouped}) AS matched",
+            (),
         )[0]
-        refuse_ambiguous_target(request, staged_matches=int(distinct), target_matches=int(held))
+        refuse_ambiguous_target(request, staged_matches=int(distinct), target_matches=int(matches))
         self._updated = int(distinct)
-        settings = self._settings(target, staged)
+        settings = self._merge_assignments(target, staged)
         if settings and self._updated:
             ask(
                 f"UPDATE {table} SET {', '.join(settings)} FROM {source} AS staged"
-                f" WHERE {spelled.same_key(keys, table, 'staged')}",
+                f" WHERE {statements.same_key(keys, table, 'staged')}",
                 (),
             )
         self._insert(ask, staged, f" AS staged WHERE NOT EXISTS (SELECT 1 AS one FROM {table} AS target WHERE {same})")
-        self._dialect.marker.note_updates(ask, self._staged, self._updated)
+        self._dialect.marker.write_updates(ask, self._staged, self._updated)
 
-    def _settings(self, target: TableSchema, staged: TableSchema) -> list[str]:
-        """What a merge sets in the rows it updates. Technical columns that this load does not write become NULL: what
-        they say of an updated row is of another load."""
-        quoted, request = self._dialect.statements.quoted, self._request
+    def _merge_assignments(self, target: TableSchema, staged: TableSchema) -> list[str]:
+        """The SET list for rows that a merge updates. Technical columns that this load does not write become NULL,
+        because their values describe an earlier load."""
+        quoted, request = self._dialect.statements.quote, self._request
         changed = [name for name in staged.names if name not in (*request.unique_key, *request.target_only)]
         loaded = {name.casefold() for name in staged.names}
         unloaded = [name for name in target.names if is_framework_column(name) and name.casefold() not in loaded]
@@ -280,46 +289,52 @@ class _Publication(Generic[Table]):
         by = self._request.physical_design.partition_by
         column = staged.find(by.column) if by is not None else None
         if by is None or column is None:
-            raise ConnectorError("partition_replace needs a partition key", code="physical_design_mismatch")
+            raise ConnectorError(
+                "partition_replace needs physical_design.partition_by, which is missing",
+                code="physical_design_mismatch",
+            )
         ask(self._dialect.statements.delete_partitions(self._target, self._staged, by, column), ())
 
     def _insert(self, ask: Ask, staged: TableSchema, which: str = "") -> None:
-        spelled = self._dialect.statements
-        names = ", ".join(map(spelled.quoted, staged.names))
-        source = f"SELECT {names} FROM {spelled.qualified(self._staged)}{which}"
-        ask(f"INSERT INTO {spelled.qualified(self._target)} ({names}) {source}", ())
+        statements = self._dialect.statements
+        names = ", ".join(map(statements.quote, staged.names))
+        source = f"SELECT {names} FROM {statements.qualify(self._staged)}{which}"
+        ask(f"INSERT INTO {statements.qualify(self._target)} ({names}) {source}", ())
 
-    def _settle(self, error: ConnectorError) -> None:
-        """Returns when the transaction is in the target; raises when it certainly is not, or when nobody can say."""
+    def _settle_in_doubt(self, error: ConnectorError) -> None:
+        """Returns when the target holds the transaction's rows. Raises ConnectorError when it certainly does not, and
+        CommitOutcomeUnknownError when the target cannot be read."""
         try:
-            note = settled_note(self._dialect, self._target)
+            note = wait_for_note(self._dialect, self._target)
             if note is not None and self._marker in note:
                 if self._total is None:
                     self._recount(self._dialect.transactions.rows)
                 return
         except ConnectorError:
             raise CommitOutcomeUnknownError(
-                "the publishing transaction failed, and the target cannot be asked whether it holds the load"
+                "the publishing transaction failed, and the load marker of the target cannot be read:"
+                " whether the rows are there is unknown"
             ) from error
         if not isinstance(error, ConnectionLostError):
             raise error
         raise ConnectorError(
-            "the session was lost before the commit; the target is as it was", code=_REFUSED
+            "the session was lost before the commit; the target is unchanged", code=_REFUSED
         ) from error
 
-    def _refuse_denial(self, error: ConnectorError) -> None:
-        """Of a target that an earlier call has published, no failure of this one may say that it is as it was."""
+    def _raise_if_published(self, error: ConnectorError) -> None:
+        """Raises CommitOutcomeUnknownError if an earlier call had published the load: an error that says the target is
+        unchanged would be wrong then."""
         if self._was_published:
-            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
+            raise CommitOutcomeUnknownError("the target is published, but its rows could not be counted") from error
 
     def _recount(self, ask: Ask) -> None:
-        """Of a publication that an earlier call had committed."""
-        self._updated = self._dialect.marker.noted_updates(ask, self._staged)
+        """Reads the counts of a publication that an earlier call has committed."""
+        self._updated = self._dialect.marker.read_updates(ask, self._staged)
         self._total = self._dialect.catalog.count(ask, self._target)
 
 
 def same_key_ansi(columns: Sequence[Column], left: str, right: str) -> str:
-    """For engines whose `=` is exact."""
+    """The condition that both rows have the same key, for engines whose `=` compares exactly."""
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in (quote_ansi(c.name) for c in columns))
 
 
@@ -328,7 +343,7 @@ def key_list_ansi(columns: Sequence[Column], table: str) -> str:
 
 
 def delete_partitions_ansi(target: str, staged: str, by: PartitionBy) -> str:
-    """NULL is a partition too."""
+    """The DELETE for the partitions that staged rows lie in; rows with NULL form a partition too."""
     return (
         f"DELETE FROM {target} AS target USING"
         f" (SELECT DISTINCT {partition_ansi(by, 'staged')} AS part FROM {staged} AS staged) AS replaced"
@@ -337,7 +352,7 @@ def delete_partitions_ansi(target: str, staged: str, by: PartitionBy) -> str:
 
 
 def partition_ansi(by: PartitionBy, table: str) -> str:
-    """What rows of one partition have in common; instants are taken in UTC, the session's time zone."""
+    """The expression that is equal for all rows of one partition. Instants count in UTC, the session's time zone."""
     column = f"{table}.{quote_ansi(by.column)}"
     if by.granularity is PartitionGranularity.VALUE:
         return column

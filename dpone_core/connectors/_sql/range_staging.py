@@ -1,4 +1,5 @@
-"""Staging of key ranges in one sink: found again by name, and put together by one copying transaction."""
+"""Staging of key ranges: one table per range, found again by its name, and copied into one table by a single
+transaction."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _REFUSED: Final = "staging_refused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeStaging(Generic[Table]):
-    """What staging of a whole load is created from: its request, the target as it is now with what hangs on it, and the
-    staging of one of its ranges, whose columns it shares."""
+    """What defines the staging table of all ranges: the request, the target now and what is attached to it, and the
+    staging table of one range, which has the same columns."""
 
     request: StageRequest
     target: Table | None
@@ -28,10 +29,8 @@ class WholeStaging(Generic[Table]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeDialect(Generic[Table]):
-    """How one engine creates a schema that may be there already, and the table that holds all ranges.
-
-    `definition` gives what follows CREATE: it defines the table as staging of one reader is defined once it is filled.
-    """
+    """How one engine creates a schema unless it exists, and the table for all ranges. `definition` returns the SQL
+    after CREATE; the table has the final form of a staging table that one reader has filled."""
 
     publication: PublicationDialect[Table]
     ensure_schema: Callable[[str], None]
@@ -61,26 +60,29 @@ class SqlRangeStaging(Generic[Table]):
     def assemble(self, request: StageRequest, parts: Sequence[StagedHandle]) -> StagedHandle:
         spelled = self._dialect.publication.statements
         whole = self._catalog.artifact_of(request.ref, STAGING)
-        table = spelled.qualified(whole)
+        table = spelled.qualify(whole)
         staging = self._whole(request, parts[0])
-        names = ", ".join(map(spelled.quoted, staging.part_table.schema.names))
+        names = ", ".join(map(spelled.quote, staging.part_table.schema.names))
         with self._transactions.begin(
             code=_REFUSED, message=f"{self._dialect.publication.engine} did not put the staged ranges together"
         ) as ask:
             ask(f"DROP TABLE IF EXISTS {table}", ())
             ask(f"CREATE {self._dialect.definition(table, staging)}", ())
             for part in parts:
-                ask(f"INSERT INTO {table} ({names}) SELECT {names} FROM {spelled.qualified(part.table)}", ())
-            found = self._catalog.count(ask, whole)
-            if found != sum(part.staged_rows for part in parts):
-                raise ConnectorError("the staged ranges hold another number of rows", code="staged_row_count_mismatch")
-        return StagedHandle(request=request, table=whole, payload_schema=request.schema, staged_rows=found)
+                ask(f"INSERT INTO {table} ({names}) SELECT {names} FROM {spelled.qualify(part.table)}", ())
+            counted_rows = self._catalog.count(ask, whole)
+            if counted_rows != sum(part.staged_rows for part in parts):
+                raise ConnectorError(
+                    "the rows copied from the staged ranges are not as many as the ranges hold",
+                    code="staged_row_count_mismatch",
+                )
+        return StagedHandle(request=request, table=whole, payload_schema=request.schema, staged_rows=counted_rows)
 
     def _whole(self, request: StageRequest, part: StagedHandle) -> WholeStaging[Table]:
         ask = self._transactions.rows
         part_table = self._catalog.find(ask, part.table)
         if part_table is None:
-            raise ConnectorError("the staging of a range is gone", code=_REFUSED)
+            raise ConnectorError("the staging table of a range does not exist any more", code=_REFUSED)
         target = self._catalog.find(ask, self._catalog.resolve(request.target))
-        attachments = self._catalog.attached(ask, target) if target is not None else ()
+        attachments = self._catalog.attachments(ask, target) if target is not None else ()
         return WholeStaging(request=request, target=target, attachments=attachments, part=part, part_table=part_table)

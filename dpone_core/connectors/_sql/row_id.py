@@ -45,7 +45,8 @@ CONTROL_ESCAPES: Final = tuple(
 
 
 class RowIdDialect(Protocol):
-    """How one engine spells the pieces; `plain_text` is the value's `str()` in Python for the column's kind."""
+    """One engine's SQL for the parts of a row id; `plain_text` is the text that Python's `str()` gives for a value of
+    the column."""
 
     def literal(self, text: str) -> str: ...
 
@@ -62,6 +63,8 @@ class RowIdDialect(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowIdRefusal:
+    """The key column that has no deterministic row id, and the reason in words."""
+
     column: str
     reason: str
 

@@ -1,4 +1,4 @@
-"""Rules every sink applies to a payload before the first row, and the codes of environment failures."""
+"""Checks that every sink runs on a payload before the first row, and the error codes of a full disk or memory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def check_payload(request: StageRequest) -> None:
     for name in request.physical_design.order_by:
         column = request.schema.find(name)
         if column is None:
-            raise ConnectorError(f"order_by column {name!r} is not extracted", code="physical_design_mismatch")
+            raise ConnectorError(
+                f"order_by column {name!r} is not a column of the source", code="physical_design_mismatch"
+            )
     check_merge_key(request)
     check_partition_key(request)
     refusal = row_id_refusal(request.schema, request.lineage.row_id_columns)
     if refusal is not None:
         raise ConnectorError(
-            f"no row id from column {refusal.column!r}: {refusal.reason}", code="row_identity_unsupported"
+            f"column {refusal.column!r} cannot be part of a row id: {refusal.reason}", code="row_identity_unsupported"
         )
 
 
@@ -41,21 +43,28 @@ def check_partition_key(request: StageRequest) -> None:
     partition = request.physical_design.partition_by
     if partition is None:
         if request.strategy is StrategyMode.PARTITION_REPLACE:
-            raise ConnectorError("partition_replace needs a partition key", code="physical_design_mismatch")
+            raise ConnectorError(
+                "partition_replace needs physical_design.partition_by, which is missing",
+                code="physical_design_mismatch",
+            )
         return
     column = request.schema.find(partition.column)
     if column is None or partition.column in request.target_only:
-        raise ConnectorError(f"partition column {partition.column!r} is not extracted", code="physical_design_mismatch")
+        raise ConnectorError(
+            f"partition column {partition.column!r} is not a column of the source", code="physical_design_mismatch"
+        )
     if partition.granularity is not PartitionGranularity.VALUE and column.type.kind not in _DATED:
         raise ConnectorError(
-            f"partition column {partition.column!r} is {column.type} and has no {partition.granularity}",
+            f"partition column {partition.column!r} is {column.type}, which cannot be divided by"
+            f" {partition.granularity}",
             code="physical_design_mismatch",
             fix="partition by value, or by a date or timestamp column",
         )
 
 
 def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None) -> None:
-    """For an engine in which dpone creates tables without partitions or a cluster; a replacement names its key."""
+    """Refuses partitions and a cluster on an engine where dpone creates tables without them; `partition_replace` may
+    name its partition column. Raises ConnectorError `physical_design_mismatch`."""
     design = request.physical_design
     partitioned = design.partition_by is not None and request.strategy is not StrategyMode.PARTITION_REPLACE
     if partitioned or design.cluster is not None:
@@ -65,14 +74,18 @@ def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None)
 
 
 def require_nullable(added: TableSchema) -> None:
-    """Rows that stand in the target already have no value of an added column."""
+    """Refuses added columns that are not nullable: rows already in the target have no value for them. Raises
+    ConnectorError `schema_evolution_refused`."""
     for column in added.columns:
         if not column.nullable:
-            raise ConnectorError(f"column {column.name!r} is not nullable", code="schema_evolution_refused")
+            raise ConnectorError(
+                f"an added column must be nullable; column {column.name!r} is not", code="schema_evolution_refused"
+            )
 
 
 def check_columns(schema: TableSchema) -> None:
-    """Every route passes here: sources when they describe, sinks when they stage."""
+    """Refuses a schema that cannot be loaded: no columns, reserved or repeated names, unsupported types. Sources call
+    it when they describe, sinks when they stage."""
     if not schema.columns:
         raise ConnectorError("the source has no columns to load", code="empty_projection")
     for column in schema.columns:
@@ -92,8 +105,8 @@ def check_columns(schema: TableSchema) -> None:
         raise ConnectorError("two columns of the source have the same name", code="source_column_unsupported")
 
 
-def disk_full_in(error: BaseException) -> bool:
-    """Whether an exception or its causes say that a disk or quota is full."""
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an exception or one of its causes says that a disk or quota is full."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
@@ -107,11 +120,11 @@ def disk_full_in(error: BaseException) -> bool:
 def foreign_error(
     error: BaseException, message: str, code: str, *, kind: type[ConnectorError] = ConnectorError
 ) -> ETLExecutionError:
-    """A driver's exception as ours: already ours stays, a full disk and a full memory get their own code, any other
-    becomes a `kind`; text is never copied."""
+    """A driver's exception as a ConnectorError or the given `kind`. An error of dpone passes unchanged; a full disk and
+    exhausted memory get codes of their own. The driver's text is never copied."""
     if isinstance(error, ETLExecutionError):
         return error
-    if disk_full_in(error):
+    if is_disk_full(error):
         return ConnectorError("no space left where the engine or its temporary files write", code="disk_full")
     if any(text in str(error).lower() for text in _MEMORY_TEXTS):
         return ConnectorError("the engine reached its memory limit", code="engine_memory_exceeded")

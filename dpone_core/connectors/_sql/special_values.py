@@ -1,7 +1,8 @@
-"""Declared special values in generated SQL: rules checked against a schema, and the relation that converts them.
+"""Declared special values in generated SQL: checks the rules against a schema and builds the subquery that converts the
+values.
 
-Everything else an extraction asks, windows, ranges, metrics and rows, asks the converted relation, so that no side can
-see another value. Each rule adds a flag that is computed from the same row as the converted value.
+Windows, ranges, metrics and rows all read this subquery, so that every part of a load sees the converted values only.
+Each rule adds a flag column, computed from the same row as the converted value.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialValueSql:
-    """One engine's part. `condition` is SQL that is true for the value, None where the column's type has no such
-    value; `literal` renders a checked replacement as the column's own type."""
+    """One engine's SQL. `condition` is true for the special value, or None where the column's type has no such value;
+    `literal` renders a checked replacement in the column's own type."""
 
     quote: Callable[[str], str]
     condition: Callable[[Column, SpecialValue], str | None]
     literal: Callable[[Column, str], str]
 
-    def described(self, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
-        """`schema` as it is after the rules. Raises ConnectorError `special_values_refused` naming the column."""
+    def describe(self, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> TableSchema:
+        """`schema` after the rules have been applied. Raises ConnectorError `special_values_refused`, naming the
+        column."""
         for rule in rules:
             self._check(schema.find(rule.column), rule)
         emptied = {rule.column for rule in rules if rule.becomes is None}
         return TableSchema(columns=tuple(replace(c, nullable=True) if c.name in emptied else c for c in schema.columns))
 
     def relation(self, base: str, schema: TableSchema, rules: Sequence[SpecialValueRule]) -> str:
-        """What stands after FROM: `base` itself without rules."""
+        """The SQL after FROM: a converting subquery, or `base` itself when there are no rules."""
         if not rules:
             return base
-        values = [self._converted(column, rules) for column in schema.columns]
+        values = [self._conversion(column, rules) for column in schema.columns]
         flags = [
             f"({self._condition(schema, rule)}) IS TRUE AS {self.quote(flag_name(ordinal))}"
             for ordinal, rule in enumerate(rules)
@@ -43,15 +45,19 @@ class SpecialValueSql:
 
     def _check(self, column: Column | None, rule: SpecialValueRule) -> None:
         if column is None:
-            raise _refused(rule, "is not a column of the source", "name a column of the table or query")
+            raise _refusal(rule, "is not a column of the source", "name a column of the table or query")
         if column.type.kind is ColumnKind.UNSUPPORTED:
             return
         if self.condition(column, rule.value) is None:
-            raise _refused(rule, f"is {column.type}, which has no '{rule.value}' to convert", "remove it from the rule")
+            raise _refusal(rule, f"is {column.type}, which has no '{rule.value}' to convert", "remove it from the rule")
         if rule.becomes is not None and not is_value_of(rule.becomes, column.type):
-            raise _refused(rule, f"becomes what is no {column.type}", "write null, or a value of the column's type")
+            raise _refusal(
+                rule,
+                f"is replaced by something that is not a {column.type}",
+                "write null, or a value of the column's type",
+            )
 
-    def _converted(self, column: Column, rules: Sequence[SpecialValueRule]) -> str:
+    def _conversion(self, column: Column, rules: Sequence[SpecialValueRule]) -> str:
         quoted = self.quote(column.name)
         cases = [
             f"WHEN {self.condition(column, rule.value)} THEN "
@@ -65,9 +71,9 @@ class SpecialValueSql:
         column = schema.find(rule.column)
         condition = None if column is None else self.condition(column, rule.value)
         if condition is None:
-            raise _refused(rule, f"has no '{rule.value}' to convert", "describe the source with its rules first")
+            raise _refusal(rule, f"has no '{rule.value}' to convert", "describe the source with its rules first")
         return condition
 
 
-def _refused(rule: SpecialValueRule, why: str, fix: str) -> ConnectorError:
+def _refusal(rule: SpecialValueRule, why: str, fix: str) -> ConnectorError:
     return ConnectorError(f"special_values: column {rule.column!r} {why}", code="special_values_refused", fix=fix)

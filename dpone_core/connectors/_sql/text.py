@@ -1,4 +1,5 @@
-"""Identifiers, literals and statement splitting for generated and hook SQL. Pure text, no engine, no parser."""
+"""Identifiers, literals and statement splitting for generated SQL and hook scripts. Works on text alone: no engine, no
+parser."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def quote_ansi(name: str) -> str:
 
 
 def quote_backtick(name: str) -> str:
-    """Backtick form with ClickHouse's backslash escapes."""
+    """`name` in backticks, with ClickHouse's backslash escapes."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
@@ -76,8 +77,8 @@ def _piece_at(script: str, position: int, backslash_escapes: bool) -> tuple[str,
 
 
 def _after(script: str, ending: str, position: int) -> int:
-    found = script.find(ending, position)
-    return len(script) if found < 0 else found + len(ending)
+    start_of_ending = script.find(ending, position)
+    return len(script) if start_of_ending < 0 else start_of_ending + len(ending)
 
 
 def _after_quote(script: str, position: int, backslash_escapes: bool) -> int:

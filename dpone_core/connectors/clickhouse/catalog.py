@@ -1,4 +1,4 @@
-"""What the ClickHouse catalogue says about tables, as values."""
+"""Reads tables, columns and partitions from the ClickHouse catalogue."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 
-from .ddl import qualified
+from .ddl import qualify
 from .session import Session
 from .types import column_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """One existing table; keys are ClickHouse's own normalised text."""
+    """An existing table as the catalogue describes it; keys are texts as ClickHouse normalises them."""
 
     engine: str
     sorting_key: str
@@ -60,7 +60,7 @@ def defaulted_columns_of(session: Session, table: TableName) -> tuple[str, ...]:
 
 
 def count_of(session: Session, table: TableName) -> int:
-    return int(session.rows(f"SELECT count() FROM {qualified(table)}")[0][0])
+    return int(session.rows(f"SELECT count() FROM {qualify(table)}")[0][0])
 
 
 def partitions_of(session: Session, table: TableName) -> tuple[str, ...]:

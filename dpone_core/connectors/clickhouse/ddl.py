@@ -1,4 +1,4 @@
-"""Every DDL statement of the ClickHouse sink, rendered in one place so that ON CLUSTER stands in each of them."""
+"""Renders every DDL statement of the ClickHouse sink, so that each of them gets ON CLUSTER."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRANULARITY: Final = {
 }
 
 
-def qualified(table: TableName) -> str:
+def qualify(table: TableName) -> str:
     name = quote_backtick(table.name)
     return f"{quote_backtick(table.schema)}.{name}" if table.schema else name
 
@@ -42,7 +42,7 @@ def partition_by_text(partition: PartitionBy) -> str:
 
 
 class Ddl:
-    """Statements for one cluster (None = this server only)."""
+    """DDL statements for one cluster; None means this server only."""
 
     def __init__(self, cluster: str | None) -> None:
         self._on = f" ON CLUSTER {quote_backtick(cluster)}" if cluster else ""
@@ -51,38 +51,38 @@ class Ddl:
         return f"CREATE DATABASE IF NOT EXISTS {quote_backtick(name)}{self._on}"
 
     def create_table(self, table: TableName, schema: TableSchema, *, order_by: str, partition_by: str | None) -> str:
-        """On a cluster rows must reach every replica, so the table is a replicated one there."""
+        """CREATE TABLE. On a cluster the table is a replicated one, because rows must reach every replica."""
         columns = ", ".join(column_definition(column) for column in schema.columns)
         engine = "ReplicatedMergeTree" if self._on else "MergeTree"
         partition = f" PARTITION BY {partition_by}" if partition_by else ""
-        return f"CREATE TABLE {qualified(table)}{self._on} ({columns}) ENGINE = {engine}{partition} ORDER BY {order_by}"
+        return f"CREATE TABLE {qualify(table)}{self._on} ({columns}) ENGINE = {engine}{partition} ORDER BY {order_by}"
 
     def create_like(self, table: TableName, model: TableName) -> str:
-        return f"CREATE TABLE {qualified(table)}{self._on} AS {qualified(model)}"
+        return f"CREATE TABLE {qualify(table)}{self._on} AS {qualify(model)}"
 
     def clone(self, table: TableName, model: TableName) -> str:
-        return f"CREATE TABLE {qualified(table)}{self._on} CLONE AS {qualified(model)}"
+        return f"CREATE TABLE {qualify(table)}{self._on} CLONE AS {qualify(model)}"
 
     def drop(self, table: TableName) -> str:
-        return f"DROP TABLE IF EXISTS {qualified(table)}{self._on} SYNC SETTINGS max_table_size_to_drop = 0"
+        return f"DROP TABLE IF EXISTS {qualify(table)}{self._on} SYNC SETTINGS max_table_size_to_drop = 0"
 
     def alter(self, table: TableName, actions: Iterable[str]) -> str:
-        return f"ALTER TABLE {qualified(table)}{self._on} {', '.join(actions)}"
+        return f"ALTER TABLE {qualify(table)}{self._on} {', '.join(actions)}"
 
     def exchange(self, staged: TableName, target: TableName) -> str:
-        return f"EXCHANGE TABLES {qualified(staged)} AND {qualified(target)}{self._on}"
+        return f"EXCHANGE TABLES {qualify(staged)} AND {qualify(target)}{self._on}"
 
     def rename(self, table: TableName, to: TableName) -> str:
-        return f"RENAME TABLE {qualified(table)} TO {qualified(to)}{self._on}"
+        return f"RENAME TABLE {qualify(table)} TO {qualify(to)}{self._on}"
 
     def move_partition(self, staged: TableName, target: TableName, partition_id: str) -> str:
-        return self.alter(staged, [f"MOVE PARTITION ID {literal_backslash(partition_id)} TO TABLE {qualified(target)}"])
+        return self.alter(staged, [f"MOVE PARTITION ID {literal_backslash(partition_id)} TO TABLE {qualify(target)}"])
 
     def attach_partition(self, shadow: TableName, staged: TableName, partition_id: str) -> str:
-        return self.alter(shadow, [f"ATTACH PARTITION ID {literal_backslash(partition_id)} FROM {qualified(staged)}"])
+        return self.alter(shadow, [f"ATTACH PARTITION ID {literal_backslash(partition_id)} FROM {qualify(staged)}"])
 
     def replace_partition(self, target: TableName, staged: TableName, partition_id: str) -> str:
-        return self.alter(target, [f"REPLACE PARTITION ID {literal_backslash(partition_id)} FROM {qualified(staged)}"])
+        return self.alter(target, [f"REPLACE PARTITION ID {literal_backslash(partition_id)} FROM {qualify(staged)}"])
 
     def drop_partition(self, shadow: TableName, partition_id: str) -> str:
         action = f"DROP PARTITION ID {literal_backslash(partition_id)}"

@@ -1,4 +1,5 @@
-"""Opens ClickHouse: an embedded directory behind our own lock, or a server over HTTP; one code path after."""
+"""Opens ClickHouse: an embedded directory behind the lock of `embedded`, or a server over HTTP. Everything after that
+is the same for both."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
 from dpone_core.connectors.clickhouse.sink.probe import sink_probe
-from dpone_core.connectors.clickhouse.sink.publications import ClickHousePublications
+from dpone_core.connectors.clickhouse.sink.publish import ClickHousePublications
 from dpone_core.connectors.clickhouse.sink.ranges import ClickHouseRanges
 from dpone_core.connectors.clickhouse.sink.staged_rows import ClickHouseStagedRows
 from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
@@ -35,14 +36,13 @@ Lock = Callable[[str], AbstractContextManager[None]]
 def open_source(
     connection: Connection, *, lock_timeout_seconds: float = 0, holder: str = "dpone"
 ) -> Iterator[SourcePorts]:
-    """The URIs of `open_sink`. An embedded directory is locked, since its engine is one process's at a time.
-
-    Raises as `exclusive_lock` does, and ConnectorError `source_unreachable` when there is no directory or no answer.
-    """
+    """Opens a source; the URIs are those of `open_sink`. An embedded directory is locked, because one process at a time
+    can use it. Raises as `exclusive_lock` does, and ConnectorError `source_unreachable` when the directory does not
+    exist or the server does not answer."""
     if connection.scheme == "chdb" and not Path(embedded_path(connection)).is_dir():
         raise ConnectorError(f"connection {connection.ref!r}: there is no database", code="source_unreachable")
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder)
-    with _opened(connection, lock, unreachable="source_unreachable") as session:
+    with _open_session(connection, lock, unreachable="source_unreachable") as session:
         yield _source_of(session, connection)
 
 
@@ -50,13 +50,11 @@ def open_source(
 def open_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[SinkPorts]:
-    """`chdb:///relative`, `chdb:////absolute`, `clickhouse://user:pw@host:port/db`, `clickhouses://...` (TLS).
-
-    `holder` and `target` are what a second process is told about us. Raises as `exclusive_lock` does, and
-    ConnectorError `sink_unreachable` when the engine or server does not answer.
-    """
+    """Opens `chdb:///relative`, `chdb:////absolute`, `clickhouse://user:pw@host:port/db` or `clickhouses://...` (TLS).
+    The lock file tells other processes `holder` and `target`. Raises as `exclusive_lock` does, and ConnectorError
+    `sink_unreachable` when the engine or server does not answer."""
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
-    with _opened(connection, lock, unreachable="sink_unreachable") as session:
+    with _open_session(connection, lock, unreachable="sink_unreachable") as session:
         yield ports_of(session)
 
 
@@ -64,19 +62,19 @@ def open_sink(
 def open_source_and_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[tuple[SourcePorts, SinkPorts]]:
-    """One embedded directory as both, in one engine. Raises as `open_sink` does."""
+    """Opens one embedded directory as source and sink in one engine. Raises as `open_sink` does."""
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder, target=target)
-    with _opened(connection, lock, unreachable="sink_unreachable") as session:
+    with _open_session(connection, lock, unreachable="sink_unreachable") as session:
         yield _source_of(session, connection), ports_of(session)
 
 
 @contextmanager
-def _opened(connection: Connection, lock: Lock, *, unreachable: str) -> Iterator[Session]:
+def _open_session(connection: Connection, lock: Lock, *, unreachable: str) -> Iterator[Session]:
     with ExitStack() as stack:
         if connection.scheme == "chdb":
-            session = _embedded(connection, stack, lock)
+            session = _open_embedded(connection, stack, lock)
         elif connection.scheme in ("clickhouse", "clickhouses"):
-            session = _served(connection)
+            session = _open_server(connection)
         else:
             raise ConnectorError(
                 f"connection {connection.ref!r} is not a chdb, clickhouse or clickhouses URI",
@@ -117,13 +115,13 @@ def _source_of(session: Session, connection: Connection) -> SourcePorts:
     )
 
 
-def _embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Session:
+def _open_embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Session:
     path = str(Path(embedded_path(connection)).absolute())
     stack.enter_context(lock(path))
     return Session(partial(connect_embedded, path), default_schema="default", embedded=True)
 
 
-def _served(connection: Connection) -> Session:
+def _open_server(connection: Connection) -> Session:
     secure = connection.scheme == "clickhouses"
     try:
         parts = urlsplit(connection.uri)

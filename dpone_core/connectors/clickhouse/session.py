@@ -1,7 +1,7 @@
-"""One ClickHouse endpoint, embedded or served: a client per thread, fixed settings, errors as ours.
+"""One ClickHouse endpoint, embedded or a server: a client per thread, fixed settings, driver errors as ConnectorError.
 
-The client's own retries are off, and insert bodies are memoryviews, which it cannot replay behind our back. Answers
-are read as JSON in one piece, so an error in the middle of a result surfaces here and not later.
+The client's own retries are off, and insert bodies are memoryviews, so that the client cannot send one twice. Answers
+are read as JSON in one piece, so an error in the middle of a result is raised here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _VALUE_CODES: Final = frozenset({6, 53, 70, 321, 349, 407, 469})
 
 
 class Session:
-    """Clients are made on first use in a thread and closed together. `default_schema` stands for a missing one."""
+    """Creates a client on first use in a thread; `close` closes all of them. Tables without a schema are in
+    `default_schema`."""
 
     def __init__(self, connect: Callable[[], Client], *, default_schema: str, embedded: bool) -> None:
         self._connect = connect
@@ -67,7 +68,8 @@ class Session:
             raise foreign_error(error, message, code) from error
 
     def attempt(self, sql: str) -> Exception | None:
-        """Runs one statement; what went wrong is the caller's to judge (`answer_is_lost`)."""
+        """Runs one statement and returns its error, None on success; the caller decides what it means
+        (`answer_is_lost`)."""
         try:
             self.client().command(sql)
         except Exception as error:  # noqa: BLE001 - the caller must know, whatever it was
@@ -84,7 +86,7 @@ class Session:
         return found
 
     def arrow(self, sql: str, *, code: str, message: str) -> pa.Table:
-        """The whole result at once, text and bytes alike as binary: the caller bounds it."""
+        """The whole result as one Arrow table, text and bytes as binary. The caller limits its size."""
         try:
             found: pa.Table = self.client().query_arrow(sql, settings={"output_format_arrow_string_as_string": 0})
         except Exception as error:
@@ -92,11 +94,9 @@ class Session:
         return found
 
     def insert(self, table: str, batches: Sequence[pa.RecordBatch], *, token: str | None, message: str) -> None:
-        """One ArrowStream insert of all batches; `token` makes a repetition of exactly this insert a no-op.
-
-        One thread writes it, whatever the user's profile says: blocks of one token that several threads write can be
-        taken for each other and be dropped (CH-15).
-        """
+        """Inserts all batches in one ArrowStream request; repeating the same insert with the same `token` changes
+        nothing. One thread writes the block, whatever the user's profile says: blocks with one token that several
+        threads write can be taken for each other and be dropped (CH-15)."""
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, batches[0].schema) as writer:
             for batch in batches:
@@ -158,13 +158,13 @@ class Session:
 
 
 def answer_is_lost(error: BaseException) -> bool:
-    """Whether the statement may have been executed although it failed here: the engine itself did not say no."""
+    """Whether a statement that failed here may have been executed: true unless the engine itself reported the error."""
     code = engine_code(error) if isinstance(error, DatabaseError) else None
     return code is None or code in _UNDECIDED_CODES
 
 
 def engine_code(error: BaseException) -> int | None:
-    """ClickHouse's error number, if the engine itself answered."""
+    """ClickHouse's error number; None when the error did not come from the engine."""
     match = _ENGINE_CODE.search(str(error))
     return int(match.group(1)) if match else None
 
@@ -177,7 +177,7 @@ def _insert_code(error: BaseException) -> str:
 
 
 def connect_embedded(path: str) -> Client:
-    """An embedded engine in this process: one directory per process, never before a fork."""
+    """Starts an embedded engine in this process: one directory per process, and never before a fork."""
     return clickhouse_connect.get_client(interface="chdb", path=path, settings=dict(SETTINGS))
 
 

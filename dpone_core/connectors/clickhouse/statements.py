@@ -1,4 +1,5 @@
-"""Hook scripts on ClickHouse: statement by statement, each result read to its end. There are no transactions."""
+"""Runs hook scripts on ClickHouse, statement by statement, each result read to its end. ClickHouse
+has no transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _INTEGER: Final = re.compile(r"(?:LowCardinality\()?(?:Nullable\()?U?Int[0-9]+\)
 
 
 class ClickHouseStatements:
-    """Tokens become typed server-side parameters (`{name:String}`). Scripts run on a client of their own."""
+    """StatementPort. Tokens become typed server-side parameters (`{name:String}`). Each script has
+    a client of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -37,12 +39,14 @@ class ClickHouseStatements:
         return len(statements)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """At most two rows leave the server."""
+        """Runs one query; the server sends at most two rows."""
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_statements(bound.text, backslash_escapes=True)
         if len(statements) != 1:
-            raise ConnectorError("ClickHouse was given several statements for one answer", code="statement_failed")
+            raise ConnectorError(
+                "the query of one answer must be one statement; the script has several", code="statement_failed"
+            )
         try:
             with self._session.own_client() as client:
                 body = client.raw_query(
@@ -51,7 +55,7 @@ class ClickHouseStatements:
                 document = json.loads(body)
                 types = [str(column["type"]) for column in document["meta"]]
                 rows = tuple(
-                    tuple(_typed(value, kind) for value, kind in zip(row, types, strict=True))
+                    tuple(_convert_value(value, kind) for value, kind in zip(row, types, strict=True))
                     for row in document["data"]
                 )
         except Exception as error:
@@ -59,8 +63,8 @@ class ClickHouseStatements:
         return StatementAnswer(columns=len(types), rows=rows)
 
 
-def _typed(value: object, kind: str) -> object:
-    """JSON writes 0.0 as 0 and wide integers as text; the column's type says what they are."""
+def _convert_value(value: object, kind: str) -> object:
+    """The value in the column's type: JSON writes 0.0 as 0 and wide integers as text."""
     if _INTEGER.fullmatch(kind) is not None:
         return int(value) if isinstance(value, str) else value
     return float(value) if type(value) is int else value

@@ -1,8 +1,8 @@
-"""Our column types as ClickHouse's, both ways, and the ranges its date types wrap around silently.
+"""Column types of dpone as ClickHouse types and back, and the ranges of date types that wrap around silently.
 
-ClickHouse has one text type and one wall-clock-or-instant type. A column comment keeps apart what the type cannot:
+ClickHouse has one type for text and bytes, and one for wall clocks and instants. A column comment tells them apart:
 bytes in String, and wall clocks, which are stored as if they were UTC so that no server zone can shift them (VAL-02,
-CH-23). Without that comment a DateTime is an instant whatever its zone, for the source and for the sink alike.
+CH-23). Without the comment a DateTime is an instant whatever its zone, for source and sink.
 """
 
 from __future__ import annotations
@@ -58,20 +58,21 @@ RANGES: Final[dict[str, tuple[date | datetime, date | datetime]]] = {
 """First and last value; ClickHouse turns anything outside into another date without an error."""
 
 
-def held(digits: int) -> int:
-    """The digits of the coarsest Arrow unit that keeps them all."""
+def unit_digits(digits: int) -> int:
+    """How many digits of a second the coarsest Arrow unit has that keeps all `digits`."""
     return next(each for each in _EXACT_FRACTIONS if digits <= each)
 
 
 def stored_type(wanted: ColumnType) -> ColumnType:
-    """The type that a column of a new table comes back as: a second has 0, 3, 6 or 9 digits there (VAL-06)."""
+    """The type that the catalogue will show for a column of a new table; seconds have 0, 3, 6 or 9 digits there
+    (VAL-06)."""
     if wanted.kind not in _TIMES:
         return wanted
-    return replace(wanted, fraction=held(_DEFAULT_FRACTION if wanted.fraction is None else wanted.fraction))
+    return replace(wanted, fraction=unit_digits(_DEFAULT_FRACTION if wanted.fraction is None else wanted.fraction))
 
 
 def type_text(column: Column) -> str:
-    """The DDL type; ConnectorError `sink_column_unsupported` where ClickHouse has none."""
+    """The ClickHouse type of a column in DDL. Raises ConnectorError `sink_column_unsupported` where there is none."""
     text = _base_text(column)
     return f"Nullable({text})" if column.nullable else text
 
@@ -95,7 +96,7 @@ def _base_text(column: Column) -> str:
 
 
 def column_of(name: str, text: str, comment: str) -> Column:
-    """A column of an existing table; a type dpone does not write is `unsupported` with its native name."""
+    """A column of an existing table. A type that dpone does not write is `unsupported` with its native name."""
     inner, nullable = text, False
     while (wrapped := _WRAPPED.fullmatch(inner)) is not None:
         nullable = nullable or wrapped.group(1) == "Nullable"
@@ -104,9 +105,9 @@ def column_of(name: str, text: str, comment: str) -> Column:
     return Column(name=name, type=found, nullable=nullable)
 
 
-def _type_of(text: str, told: ColumnKind | None) -> ColumnType:
-    instant = ColumnKind.TIMESTAMP if told is ColumnKind.TIMESTAMP else ColumnKind.TIMESTAMP_TZ
-    if text == "String" and told is ColumnKind.BINARY:
+def _type_of(text: str, comment_of: ColumnKind | None) -> ColumnType:
+    instant = ColumnKind.TIMESTAMP if comment_of is ColumnKind.TIMESTAMP else ColumnKind.TIMESTAMP_TZ
+    if text == "String" and comment_of is ColumnKind.BINARY:
         return ColumnType(kind=ColumnKind.BINARY, native=text)
     plain = _KIND_OF_PLAIN.get(text)
     if plain is not None:

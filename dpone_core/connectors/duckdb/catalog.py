@@ -1,4 +1,4 @@
-"""What the DuckDB catalogue says about tables. Names are compared as DuckDB does, without case."""
+"""Reads tables, columns and comments from the DuckDB catalogue. Names are compared without case, as DuckDB does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
 
-from .database import qualified, resolve
+from .database import qualify, resolve
 from .types import column_of
 
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
@@ -20,14 +20,15 @@ _HERE = "database_name = current_database() AND lower(schema_name) = lower(?)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """A table; `note` is its comment. Columns that DuckDB computes are told by its own refusal of a value."""
+    """A table as the catalogue describes it; `note` is its comment. Columns that DuckDB computes are not marked: DuckDB
+    refuses to insert into them."""
 
     table: TableName
     schema: TableSchema
     note: str
     computed: tuple[str, ...] = ()
 
-    def declared(self, column: Column) -> str:
+    def declared_type(self, column: Column) -> str:
         return column.type.native
 
 
@@ -59,8 +60,8 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
     return TargetTable(table=table, schema=schema, note=comment)
 
 
-def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
-    """What a table that takes the target's place would not have, in words; () = nothing."""
+def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+    """What is attached to the target and a table in its place would not have, in words; () when there is nothing."""
     table = (target.table.schema, target.table.name)
     constraints = ask(
         f"SELECT count(*) FROM duckdb_constraints() WHERE {_HERE} AND lower(table_name) = lower(?)"
@@ -79,7 +80,7 @@ def is_view(ask: Ask, table: TableName) -> bool:
 
 
 def count_of(ask: Ask, table: TableName) -> int:
-    return int(ask(f"SELECT count(*) FROM {qualified(table)}", ())[0][0])
+    return int(ask(f"SELECT count(*) FROM {qualify(table)}", ())[0][0])
 
 
 def table_names(ask: Ask, schema: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One DuckDB file: a cursor per thread, transactions as blocks, errors as ours."""
+"""One DuckDB file: a cursor for each thread, transactions as blocks, driver errors as ConnectorError."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DEFAULT_SCHEMA = "main"
 
 
 class Database:
-    """The file is opened by the constructor; unless read only, it belongs to this process until `close`."""
+    """Opens the file when it is constructed. Unless it is read only, no other process can open it until `close`."""
 
     def __init__(self, path: str, *, read_only: bool = False, streaming_limit_bytes: int = MEMORY_LIMIT_BYTES) -> None:
-        """`streaming_limit_bytes` holds outside `roomy`."""
+        """`streaming_limit_bytes` limits memory except inside `full_memory`."""
         unreachable = "source_unreachable" if read_only else "sink_unreachable"
         self._streaming_limit_bytes = streaming_limit_bytes
         self._guard = threading.Lock()
@@ -50,7 +50,8 @@ class Database:
 
     @contextmanager
     def full_memory(self) -> Iterator[None]:
-        """The whole memory limit, for statements whose hash tables the engine does not spill."""
+        """Allows the whole memory limit inside the block, for statements whose hash tables DuckDB does not spill to
+        disk."""
         self._enter_or_leave(1)
         try:
             yield
@@ -78,13 +79,13 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
-            return _executed(self.cursor(), sql, parameters).fetchall()
+            return _execute(self.cursor(), sql, parameters).fetchall()
         except duckdb.Error as error:
             raise foreign_error(error, "DuckDB did not answer a query", "sink_query_failed") from error
 
     @contextmanager
-    def registered(self, name: str, reader: pa.RecordBatchReader) -> Iterator[None]:
-        """Lets this thread's SQL read an Arrow stream as table `name`; outlives a transaction, aborted or not."""
+    def register(self, name: str, reader: pa.RecordBatchReader) -> Iterator[None]:
+        """Gives this thread's SQL an Arrow stream as table `name` until the block ends, also across a rollback."""
         cursor = self.cursor()
         cursor.register(name, reader)
         try:
@@ -95,10 +96,10 @@ class Database:
 
     @contextmanager
     def transaction(self, *, code: str, message: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Commits at the end of the block, rolls back on any error; nested transactions do not exist."""
+        """Opens a transaction that commits at the end of the block and rolls back on any error. Blocks do not nest."""
         cursor = self.cursor()
         try:
-            _executed(cursor, "BEGIN TRANSACTION")
+            _execute(cursor, "BEGIN TRANSACTION")
             try:
                 yield cursor
             except BaseException:
@@ -111,15 +112,15 @@ class Database:
             raise foreign_error(error, message, code) from error
 
     @staticmethod
-    def within(cursor: duckdb.DuckDBPyConnection) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
-        """Asks inside the transaction of `cursor`; driver errors leave as they are."""
+    def ask_in(cursor: duckdb.DuckDBPyConnection) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+        """A function that runs a query inside the transaction of `cursor`; driver errors pass unchanged."""
         return lambda sql, parameters: cursor.execute(sql, list(parameters)).fetchall()
 
     def _roll_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """A statement that a signal stopped may take the next one with it; a cursor that cannot even roll back is
-        closed, which does, and this thread gets a new one."""
+        """Rolls back. A signal that stopped one statement may stop the ROLLBACK too: the cursor is closed then, which
+        rolls back, and this thread gets a new one."""
         try:
-            _executed(cursor, "ROLLBACK")
+            _execute(cursor, "ROLLBACK")
         except duckdb.Error:
             cursor.close()
             self._local.cursor = None
@@ -129,10 +130,8 @@ class Database:
 
 
 def execute_in_thread(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Runs a statement that waits for batches of ours on a thread of its own, and returns or raises when it has ended.
-
-    While DuckDB waits for a batch it hears no signal: the calling thread, which waits here, does, and stops it.
-    """
+    """Runs a statement that reads Arrow batches of this process in a second thread and waits for it. DuckDB hears no
+    signal while it waits for a batch; the calling thread does, and interrupts the statement."""
     claimed, ended = threading.Lock(), threading.Event()
     failures: list[BaseException] = []
 
@@ -160,10 +159,11 @@ def execute_in_thread(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise failures[0]
 
 
-def _executed(
+def _execute(
     cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> duckdb.DuckDBPyConnection:
-    """An interruption that was meant for the statement before may arrive at this one; it has changed nothing yet."""
+    """Executes a statement, and once more if an interruption that was meant for the statement before arrives now;
+    nothing has been changed then."""
     try:
         return cursor.execute(sql, list(parameters))
     except duckdb.InterruptException:
@@ -174,5 +174,5 @@ def resolve(table: TableName) -> TableName:
     return TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
 
 
-def qualified(table: TableName) -> str:
+def qualify(table: TableName) -> str:
     return f"{quote_ansi(table.schema or DEFAULT_SCHEMA)}.{quote_ansi(table.name)}"

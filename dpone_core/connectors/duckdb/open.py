@@ -1,4 +1,4 @@
-"""Opens a DuckDB file: as a source read only, as a sink behind our own lock, as both in one engine."""
+"""Opens a DuckDB file: as a source read only, as a sink behind the lock of `embedded`, or as both in one engine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_source(
         raise ConnectorError(f"connection {connection.ref!r}: there is no database file", code="source_unreachable")
     file = SourceFile(str(path), lock_timeout_seconds=lock_timeout_seconds, holder=holder)
     try:
-        file.reading()
+        file.open_for_reading()
         yield _ports_of(DuckDbSource(file.new_cursor), DuckDbSourceStatements(file))
     finally:
         file.close()
@@ -51,7 +51,7 @@ def open_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[SinkPorts]:
     """`duckdb:///relative` or `duckdb:////absolute`; raises as `exclusive_lock` does."""
-    with _opened(connection, lock_timeout_seconds, holder, target, STREAMING_LIMIT_BYTES) as database:
+    with _open_database(connection, lock_timeout_seconds, holder, target, STREAMING_LIMIT_BYTES) as database:
         yield ports_of(database)
 
 
@@ -59,13 +59,14 @@ def open_sink(
 def open_source_and_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[tuple[SourcePorts, SinkPorts]]:
-    """One file as both, in one engine: DuckDB opens a file once per process. Raises as `open_sink` does."""
-    with _opened(connection, lock_timeout_seconds, holder, target, MEMORY_LIMIT_BYTES) as database:
+    """Opens one file as source and sink in one engine, because DuckDB opens a file once per process. Raises as
+    `open_sink` does."""
+    with _open_database(connection, lock_timeout_seconds, holder, target, MEMORY_LIMIT_BYTES) as database:
         yield _source_of(database), ports_of(database)
 
 
 @contextmanager
-def _opened(
+def _open_database(
     connection: Connection,
     lock_timeout_seconds: float,
     holder: str,

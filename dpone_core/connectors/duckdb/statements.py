@@ -1,4 +1,4 @@
-"""Hook scripts on DuckDB, on a cursor of their own."""
+"""Runs hook scripts on DuckDB, each on a cursor of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .database import Database
 
 
 class DuckDbStatements:
-    """DuckDB's own parser splits the script; without autocommit it is one transaction."""
+    """StatementPort. DuckDB's own parser splits the script; with `autocommit` false the whole script is one
+    transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,7 +42,8 @@ class DuckDbStatements:
                     pass
             if ends_a_transaction(cursor, "ROLLBACK" if script.autocommit else "COMMIT") is script.autocommit:
                 raise ConnectorError(
-                    "the script left a transaction open, or ended the one it runs in",
+                    "the script must leave the transaction state as it was; it left a transaction open or"
+                    " ended the one it runs in",
                     code="hook_transaction_state_changed",
                     fix="end every transaction the script begins; without autocommit, neither begin nor end one",
                 )
@@ -58,7 +60,9 @@ class DuckDbStatements:
         try:
             statements = cursor.extract_statements(bound.text)
             if len(statements) != 1:
-                raise ConnectorError("DuckDB was given several statements for one answer", code="statement_failed")
+                raise ConnectorError(
+                    "the query of one answer must be one statement; the script has several", code="statement_failed"
+                )
             cursor.execute(statements[0], values or None)
             rows = tuple(cursor.fetchmany(2))
             while cursor.fetchmany(1000):
@@ -71,7 +75,7 @@ class DuckDbStatements:
 
 
 def ends_a_transaction(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
-    """Whether there was a transaction for COMMIT or ROLLBACK to end; DuckDB has no other way to ask."""
+    """Whether a COMMIT or ROLLBACK found an open transaction to end; DuckDB offers no other way to find out."""
     try:
         cursor.execute(statement)
     except duckdb.TransactionException as error:

@@ -1,4 +1,4 @@
-"""Our column types as DuckDB's, both ways."""
+"""Column types of dpone as DuckDB types and back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _INSTANT: Final = "TIMESTAMP WITH TIME ZONE"
 
 
 def type_text(column: Column) -> str:
-    """ConnectorError `sink_column_unsupported` where DuckDB has no exact type."""
+    """The DuckDB type of a column in DDL. Raises ConnectorError `sink_column_unsupported` where
+    there is no exact type."""
     kind = column.type.kind
     fraction = 6 if column.type.fraction is None else column.type.fraction
     plain = _PLAIN.get(kind)
@@ -82,19 +83,19 @@ def _type_of(text: str) -> ColumnType:
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
-    """What DuckDB will hold for a payload."""
+    """The schema that DuckDB will describe for a table created from this payload."""
     return TableSchema(columns=tuple(map(stored_column, schema.columns)))
 
 
 def stored_column(column: Column) -> Column:
-    """Its type read back from its own DDL text."""
+    """The column with the type that DuckDB will describe for it."""
     return column_of(column.name, type_text(column), nullable=column.nullable)
 
 
 LAYOUT: Final = LayoutDialect(
     created=lambda column, request: stored_column(column),
     existing=lambda column, declared: column,
-    described=lambda column: stored_column(column).type,
+    described_type=lambda column: stored_column(column).type,
     replaces_attached=False,
 )
 """DuckDB compares a new row's key with rows deleted in the same transaction too, so a keyed table is not refilled."""

@@ -16,14 +16,14 @@ import pyarrow.csv
 
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
-from .text_values import spelled, values_of
+from .text_values import format_values, parse_values
 
 NULL_TOKEN: Final = "\\N"
 _QUOTED: Final = frozenset({ColumnKind.STRING, ColumnKind.BINARY})
 
 
 def header(schema: TableSchema) -> bytes:
-    names = ",".join(quoted_name(name) for name in schema.names)
+    names = ",".join(quote_name(name) for name in schema.names)
     return f"{names}\n".encode()
 
 
@@ -31,7 +31,7 @@ def lines_of(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
     """One text per row, line feed included."""
     fields = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
-        text = spelled(values, column)
+        text = format_values(values, column)
         if column.type.kind in _QUOTED:
             doubled = pc.replace_substring(text, '"', '""')
             text = pc.binary_join_element_wise(pa.scalar('"'), doubled, pa.scalar('"'), "")
@@ -60,7 +60,7 @@ def batches_of(path: Path, schema: TableSchema, block_bytes: int) -> Iterator[pa
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
@@ -68,4 +68,4 @@ def quoted_name(name: str) -> str:
 def _read(texts: pa.Array, schema: TableSchema, name: str) -> pa.Array:
     column = schema.find(name)
     assert column is not None  # names were taken from the schema
-    return values_of(texts, column.type)
+    return parse_values(texts, column.type)

@@ -18,21 +18,21 @@ import pyarrow.json
 from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.model.table_schema import ColumnKind, ColumnType, TableSchema
 
-from .text_values import refused, spelled, values_of
+from .text_values import format_values, parse_values, value_refusal
 
 _FLOATS: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
 _ESCAPES: Final = tuple((chr(code), json.dumps(chr(code))[1:-1]) for code in range(32))
 
 
 def lines_of(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
-    """One text per row, line feed included; NaN and infinities are refused by column."""
+    """One text per row, with its line feed. Raises ConnectorError, naming the column, for NaN and infinities."""
     members = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
         if column.type.kind in _FLOATS and pc.all(pc.is_finite(values)).as_py() is False:
-            raise refused(column)
-        text = spelled(values, column)
+            raise value_refusal(column)
+        text = format_values(values, column)
         if column.type.kind is ColumnKind.STRING:
-            text = _escaped(text)
+            text = _escape(text)
         if not _is_native(column.type):
             text = pc.binary_join_element_wise(pa.scalar('"'), text, pa.scalar('"'), "")
         key = json.dumps(column.name, ensure_ascii=False)
@@ -55,7 +55,7 @@ def batches_of(path: Path, schema: TableSchema, block_bytes: int) -> Iterator[pa
     )
     for batch in reader:
         columns = [
-            values if _is_native(column.type) else values_of(values, column.type)
+            values if _is_native(column.type) else parse_values(values, column.type)
             for column, values in zip(schema.columns, batch.select(list(schema.names)).columns, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, names=list(schema.names))
@@ -66,7 +66,7 @@ def _is_native(column: ColumnType) -> bool:
     return kind in _FLOATS or kind is ColumnKind.BOOLEAN or kind.value.startswith(("int", "uint"))
 
 
-def _escaped(texts: pa.Array) -> pa.Array:
+def _escape(texts: pa.Array) -> pa.Array:
     escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
     if pc.any(pc.match_substring_regex(texts, r"[\x00-\x1f]")).as_py():
         for character, text in _ESCAPES:

@@ -1,4 +1,4 @@
-"""Writing and reading one data file in its format, with the cast that keeps every value."""
+"""Writes and reads one data file of a target in its format, with the cast that keeps every value exact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import ColumnKind, TableSchema
@@ -25,7 +25,7 @@ _UNREADABLE: Final = "written_rows_unreadable"
 
 
 class PartWriter(Protocol):
-    """Writes one file; nothing is durable before the caller synced it."""
+    """Writes one file. It is durable only after the caller has synced it."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -33,7 +33,8 @@ class PartWriter(Protocol):
 
 
 def open_part(path: Path, file_format: str, schema: TableSchema) -> PartWriter:
-    """A file that exists and is valid with zero rows: schema, header line, or nothing by format."""
+    """Creates the file. Without rows it is valid too: it holds the schema, the header line, or nothing, as the format
+    requires."""
     return _ParquetPart(path, schema) if file_format == "parquet" else _TextPart(path, file_format, schema)
 
 
@@ -41,14 +42,14 @@ def read_part(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """Batches of at most 65,536 rows in the schema's Arrow types; columns that the file lacks are NULL."""
     cast = StrictCast(schema, code=_UNREADABLE)
     try:
-        for batch in bounded(_raw_batches(path, schema)):
-            yield cast(_completed(batch, schema))
+        for batch in limit_batch_rows(_raw_batches(path, schema)):
+            yield cast(_add_missing_columns(batch, schema))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ConnectorError("a data file of the target cannot be read back", code=_UNREADABLE) from error
 
 
 def rows_of(path: Path) -> int | None:
-    """Rows by the file's own footer; None where only reading it all would tell."""
+    """The number of rows from the file's footer; None where only reading the whole file would tell."""
     if path.suffix != ".parquet":
         return None
     try:
@@ -106,7 +107,7 @@ def _raw_batches(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
             yield from ndjson_format.batches_of(path, schema, READ_BLOCK_BYTES)
 
 
-def _completed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+def _add_missing_columns(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     present = set(batch.schema.names)
     arrays = [batch.column(name) if name in present else pa.nulls(batch.num_rows) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))

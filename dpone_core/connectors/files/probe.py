@@ -36,18 +36,20 @@ class SourceMetricProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
-            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
+            )
         extract, window = request.extract, request.extract.window
         schema = self._source.describe(extract)
-        required = self._required(extract)
+        required = self._required_columns(extract)
         counted = replace(request, null_counts=tuple(name for name in request.null_counts if name not in required))
-        read = _asked(counted, schema, () if window is None else (window.column,))
-        answer = _counted(counted, self._source.open_stream(extract, read).batches())
+        read = _columns_to_read(counted, schema, () if window is None else (window.column,))
+        answer = _count(counted, self._source.open_stream(extract, read).batches())
         nulls = {name: answer.nulls.get(name, 0) for name in request.null_counts}
         return replace(answer, nulls=nulls).as_mapping(request)
 
-    def _required(self, extract: ExtractRequest) -> frozenset[str]:
-        """Columns that the files themselves, not a declaration, keep free of NULL."""
+    def _required_columns(self, extract: ExtractRequest) -> frozenset[str]:
+        """Columns that cannot be NULL because of the files themselves; a declaration alone does not count."""
         if extract.format not in (None, "parquet"):
             return frozenset()
         undeclared = replace(extract, reading=replace(extract.reading, not_null=()))
@@ -62,18 +64,20 @@ class TargetMetricProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.table is None:
-            raise ConnectorError("a sink probe needs a table", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a sink need a table, and the request names none", code="source_request_invalid"
+            )
         target = TargetDirectory(base=self._base, table=request.table)
         known = target.describe()
         if known is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        read = _asked(request, known.schema)
+        read = _columns_to_read(request, known.schema)
         batches = (batch for part in target.parts() for batch in read_part(part, read))
-        return _counted(request, batches).as_mapping(request)
+        return _count(request, batches).as_mapping(request)
 
 
-def _asked(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
-    """The columns to read; the first one when only rows are counted."""
+def _columns_to_read(request: MetricRequest, schema: TableSchema, needed: tuple[str, ...] = ()) -> TableSchema:
+    """The columns to read; the first one when only rows are counted. Raises ConnectorError `metric_column_unknown`."""
     asked = {*request.null_counts, *request.distinct_counts}
     for name in asked - set(schema.names):
         raise ConnectorError(f"column {name!r} is not in the dataset", code="metric_column_unknown")
@@ -92,7 +96,7 @@ class _Counts:
         return answer | {"row_count": self.rows} if request.row_count else answer
 
 
-def _counted(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> _Counts:
+def _count(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> _Counts:
     rows = 0
     nulls = dict.fromkeys(request.null_counts, 0)
     distincts = {name: _DistinctValues(name) for name in request.distinct_counts}

@@ -1,4 +1,4 @@
-"""Durable steps on a local file system: atomic files, synced directories, failures as ours."""
+"""Durable steps on a local file system: atomic files, synced directories, OSErrors as ConnectorError."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dpone_core.connectors._sql.schema_rules import foreign_error
 
 
 @contextmanager
-def translated_errors(message: str, code: str) -> Iterator[None]:
-    """OSErrors of the block leave as ConnectorError `code` (or `disk_full`); paths stay in `__cause__`."""
+def translate_errors(message: str, code: str) -> Iterator[None]:
+    """An OSError of the block leaves as ConnectorError `code` or `disk_full`; the path is in `__cause__` only."""
     try:
         yield
     except OSError as error:
@@ -36,7 +36,7 @@ def sync_file(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """A reader sees the old content or the new one; durable when it returns."""
+    """Replaces a file atomically: a reader sees the old content or the new one. It is durable when it returns."""
     temporary = path.with_name(f".{path.name}.tmp")
     with open(temporary, "wb") as file:
         file.write(content)
@@ -47,7 +47,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def create_directory(path: Path) -> None:
-    """Creates missing parents too, each made durable in its own parent."""
+    """Creates a directory and its missing parents, each made durable in its own parent."""
     missing = [candidate for candidate in (path, *path.parents) if not candidate.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for created in reversed(missing):

@@ -21,15 +21,16 @@ _ISO: Final = "%Y-%m-%dT%H:%M:%S"
 VALUE_REFUSED: Final = "written_value_refused"
 
 
-def spelled(values: pa.Array, column: Column) -> pa.Array:
-    """Strings, NULL where the value is NULL; `values` are of the column's own Arrow type."""
+def format_values(values: pa.Array, column: Column) -> pa.Array:
+    """The values as text, NULL where the value is NULL; `values` have the column's Arrow type. Raises ConnectorError
+    for a value without exact text."""
     try:
         return _text_of(values, column.type)
     except (pa.ArrowException, ValueError) as error:
-        raise refused(column) from error
+        raise value_refusal(column) from error
 
 
-def refused(column: Column) -> ConnectorError:
+def value_refusal(column: Column) -> ConnectorError:
     return ConnectorError(
         f"column {column.name!r}: a value has no exact text in this file format",
         code=VALUE_REFUSED,
@@ -37,8 +38,8 @@ def refused(column: Column) -> ConnectorError:
     )
 
 
-def values_of(texts: pa.Array, column: ColumnType) -> pa.Array:
-    """The inverse of `spelled`; ValueError or an Arrow error for a text that it never writes."""
+def parse_values(texts: pa.Array, column: ColumnType) -> pa.Array:
+    """The values of texts that `format_values` wrote. Raises ValueError or an Arrow error for any other text."""
     wanted = arrow_type(column)
     match column.kind:
         case ColumnKind.STRING:
@@ -59,14 +60,14 @@ def _text_of(values: pa.Array, column: ColumnType) -> pa.Array:
         case ColumnKind.STRING:
             return values
         case ColumnKind.DECIMAL:
-            return _plain_decimals(values)
+            return _format_decimals(values)
         case ColumnKind.TIMESTAMP:
-            return pc.strftime(_within_years(values), format=_ISO)
+            return pc.strftime(_require_iso_years(values), format=_ISO)
         case ColumnKind.TIMESTAMP_TZ:
             naive = values.cast(pa.timestamp(values.type.unit))
-            return pc.binary_join_element_wise(pc.strftime(_within_years(naive), format=_ISO), pa.scalar("Z"), "")
+            return pc.binary_join_element_wise(pc.strftime(_require_iso_years(naive), format=_ISO), pa.scalar("Z"), "")
         case ColumnKind.DATE:
-            return _dates(values)
+            return _parse_dates(values)
         case ColumnKind.UUID:
             return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in values.to_pylist()], pa.string())
         case ColumnKind.BINARY:
@@ -75,20 +76,20 @@ def _text_of(values: pa.Array, column: ColumnType) -> pa.Array:
             return values.cast(pa.string())
 
 
-def _plain_decimals(values: pa.Array) -> pa.Array:
+def _format_decimals(values: pa.Array) -> pa.Array:
     texts = values.cast(pa.string())
     if pc.any(pc.match_substring(texts, "E")).as_py():
         return pa.array([None if v is None else format(v, "f") for v in values.to_pylist()], pa.string())
     return texts
 
 
-def _dates(values: pa.Array) -> pa.Array:
-    _within_years(values.cast(pa.timestamp("s")))
+def _parse_dates(values: pa.Array) -> pa.Array:
+    _require_iso_years(values.cast(pa.timestamp("s")))
     return values.cast(pa.string())
 
 
-def _within_years(values: pa.Array) -> pa.Array:
-    """ISO 8601 has four digits for a year; a value outside 0000..9999 would not read back."""
+def _require_iso_years(values: pa.Array) -> pa.Array:
+    """Raises ValueError for a year outside 0000..9999: ISO 8601 has four digits for it, so it would not read back."""
     years = pc.min_max(pc.year(values))
     if years["min"].is_valid and (years["min"].as_py() < 0 or years["max"].as_py() > 9999):
         raise ValueError("a year outside of 0000..9999")

@@ -1,4 +1,4 @@
-"""Where a SQL Server URI points: `mssql://user:password@host:1433/database?encrypt=yes&isolation=snapshot`."""
+"""Parses a SQL Server URI: `mssql://user:password@host:1433/database?encrypt=yes&isolation=snapshot`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _NUMBER: Final = "max_text_size"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """`max_text_size` bounds a value of an unbounded column, in UTF-16 units or bytes. No user = Kerberos."""
+    """The parts of the URI. `max_text_size` limits a value of an unbounded column, in UTF-16 units or bytes. Without a
+    user the login is by Kerberos."""
 
     host: str
     port: int
@@ -37,7 +38,7 @@ class Address:
     max_text_size: int
 
     def odbc(self, driver: str) -> str:
-        """The connection string; it is a secret. Every value is braced, so none can end early."""
+        """The ODBC connection string, which is secret. Every value is in braces, so that no value can end early."""
         values = {
             "Driver": driver,
             "Server": f"tcp:{self.host},{self.port}",
@@ -51,21 +52,22 @@ class Address:
             values["Trusted_Connection"] = "yes"
         else:
             values |= {"UID": self.user, "PWD": self.password}
-        return ";".join(f"{name}={braced(value)}" for name, value in values.items())
+        return ";".join(f"{name}={brace(value)}" for name, value in values.items())
 
 
-def braced(value: str) -> str:
+def brace(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 
 def address_of(connection: Connection) -> Address:
-    """ConnectorError `connection_uri_invalid` for any other form; the URI is not echoed."""
+    """The parts of the connection's URI. Raises ConnectorError `connection_uri_invalid` for another form; the message
+    does not show the URI."""
     try:
         parts = urlsplit(connection.uri)
         host, port = parts.hostname, parts.port
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     except ValueError:
-        raise _invalid(connection, "it is no URI") from None
+        raise _invalid(connection, "it is not a URI") from None
     if host is None or parts.fragment or "/" in parts.path.strip("/"):
         raise _invalid(connection, "the form is mssql://user:password@host:1433/database")
     if options.keys() - _CHOICES.keys() - {_NUMBER}:

@@ -1,4 +1,4 @@
-"""What the catalogue says about the columns of a table."""
+"""Reads the columns of a table from the SQL Server catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Microsoft's ODBC driver: the library inside the `mssql-python-odbc` wheel, or the one an operator names."""
+"""Finds Microsoft's ODBC driver: in the `mssql-python-odbc` wheel, or where the operator says."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "
 
 
 class DriverMissingError(ETLConfigurationError):
-    """A library below the Python packages is not there; nothing was read."""
+    """A system library that the Python packages need is missing; nothing has been read."""
 
     code = "DPONE_EXTRA_MISSING"
 
 
 def family_of(os_release: str) -> str:
-    """The wheel's folder for the distribution that /etc/os-release describes; Debian's where none is known."""
+    """The wheel's folder for the distribution that /etc/os-release describes; Debian's folder for an unknown one."""
     lines = (line.partition("=") for line in os_release.splitlines())
     said = {name: value.strip('"') for name, _, value in lines}
     names = {said.get("ID", "").lower(), *said.get("ID_LIKE", "").lower().split()}
@@ -49,7 +49,7 @@ def driver_path(environment: Mapping[str, str] = os.environ) -> str:
         if not Path(named).is_file():
             raise DriverMissingError(f"{OVERRIDE} names no file", fix="give the path of libmsodbcsql*.so*")
         return named
-    found = _bundled()
+    found = _find_bundled()
     if found is None:
         raise DriverMissingError(
             "the ODBC driver of SQL Server is not installed",
@@ -58,12 +58,12 @@ def driver_path(environment: Mapping[str, str] = os.environ) -> str:
     return str(found)
 
 
-def unixodbc_missing() -> DriverMissingError:
+def unixodbc_missing_error() -> DriverMissingError:
     install = _INSTALL[family_of(_os_release())]
     return DriverMissingError("the system library unixODBC is not installed", fix=f"install it: {install}")
 
 
-def _bundled() -> Path | None:
+def _find_bundled() -> Path | None:
     spec = importlib.util.find_spec("mssql_python_odbc")
     if spec is None or not spec.submodule_search_locations:
         return None

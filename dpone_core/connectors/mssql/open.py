@@ -47,8 +47,9 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
 def open_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[SinkPorts]:
-    """`lock_timeout_seconds` bounds each wait for a lock. `holder` and `target` matter to embedded engines only: here
-    the lease is a row. ConnectorError `sink_unreachable` when nothing answers."""
+    """Opens the sink. `lock_timeout_seconds` limits each wait for a lock. `holder` and `target` matter to embedded
+    engines only: SQL Server keeps the lease in a table. Raises ConnectorError `sink_unreachable` when the server does
+    not answer."""
     with closing(Database(address_of(connection), lock_timeout_seconds=lock_timeout_seconds)) as database:
         database.rows("SELECT 1 AS one")
         yield SinkPorts(

@@ -1,4 +1,5 @@
-"""pyodbc connections to one server: the catalog, counts and hook scripts; also the slow reader of the child."""
+"""pyodbc connections to one server, for catalogue, counts and hook scripts, and for the pyodbc reader of the child
+process."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
 
 from .address import Address
-from .driver import driver_path, unixodbc_missing
+from .driver import driver_path, unixodbc_missing_error
 from .odbc import pyodbc
 
 _DATETIMEOFFSET: Final = -155
@@ -24,14 +25,15 @@ _ABSENT: Final = "42S02"
 
 
 def connect(connection_string: str) -> pyodbc.Connection:
-    """A session in autocommit mode; the driver's own exceptions."""
+    """Opens a session in autocommit mode. Raises the driver's own exceptions."""
     connection = pyodbc.connect(connection_string, autocommit=True, timeout=_LOGIN_SECONDS)
     connection.add_output_converter(_DATETIMEOFFSET, offset_text)
     return connection
 
 
 def offset_text(raw: bytes) -> str:
-    """A datetimeoffset as its UTC instant in ISO 8601, all seven digits: pyodbc does not know the type (MSSQL-02)."""
+    """The UTC instant of a datetimeoffset in ISO 8601 with all seven digits; pyodbc does not know
+    this type (MSSQL-02)."""
     year, month, day, hour, minute, second, nanoseconds, hours, minutes = _LAYOUT.unpack(raw)
     moment = datetime(year, month, day, hour, minute, second) - timedelta(hours=hours, minutes=minutes)
     return f"{moment.isoformat()}.{nanoseconds // 100:07d}+00:00"
@@ -48,7 +50,7 @@ class Session:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small query."""
-        with translated(), self._one_at_a_time:
+        with translate_errors(), self._one_at_a_time:
             if self._connection is None:
                 self._connection = connect(self.connection_string)
             cursor = self._connection.cursor()
@@ -67,7 +69,7 @@ class Session:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the driver's hierarchy and OSError
@@ -77,7 +79,7 @@ def translated() -> Iterator[None]:
 def reading_error(error: BaseException) -> DponeError:
     state = sql_state(error)
     if "can't open lib" in str(error).lower():
-        return unixodbc_missing()
+        return unixodbc_missing_error()
     if state == _ABSENT:
         return ConnectorError("a table of the source does not exist", code="source_object_not_found")
     if state is None or state.startswith(_UNREACHABLE):

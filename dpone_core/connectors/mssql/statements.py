@@ -1,8 +1,6 @@
-"""Hook scripts on SQL Server: one batch per script, every result set drained, the transaction as it was found.
-
-Contract: MSSQL-08 (late errors), MSSQL-11 (counts before rows), MSSQL-12 (own connection), MSSQL-13 (doomed
-transactions).
-"""
+"""Runs hook scripts on SQL Server: one batch per script, every result read to its end, the transaction state unchanged.
+Contract: MSSQL-08 (late errors), MSSQL-11 (counts before rows), MSSQL-12 (own connection), MSSQL-13 (transactions that
+can only roll back)."""
 
 from __future__ import annotations
 
@@ -24,13 +22,14 @@ _REFUSED: Final = "SQL Server refused a statement of the script"
 
 
 class MssqlStatements:
-    """A connection per script. Without autocommit the script runs between BEGIN and COMMIT, with XACT_ABORT ON."""
+    """StatementPort with a connection per script. Without autocommit the script runs between BEGIN and COMMIT, with
+    XACT_ABORT ON."""
 
     def __init__(self, connection_string: str) -> None:
         self._connection_string = connection_string
 
     def execute(self, script: StatementScript) -> int:
-        """The number of answers: result sets and counts of rows."""
+        """Runs the script; returns the number of results: row sets and row counts."""
         bound = bind_tokens(script.sql, script.token_values, lambda _: "?")
         with self._cursor() as cursor:
             if not script.autocommit:
@@ -45,7 +44,7 @@ class MssqlStatements:
         return answers
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """The one result set that has columns; a second one is an error. What the batch changed is rolled back."""
+        """The rows of the one result with columns; a second one is an error. Changes of the batch are rolled back."""
         bound = bind_tokens(script.sql, script.token_values, lambda _: "?")
         with self._cursor() as cursor:
             cursor.execute("SET XACT_ABORT ON; BEGIN TRANSACTION")
@@ -62,7 +61,9 @@ class MssqlStatements:
             cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
             _drain(cursor)
         if len(found) != 1:
-            raise ConnectorError("the statement gave no result set, or several", code="statement_failed")
+            raise ConnectorError(
+                "the statement must give exactly one result set; it gave none or several", code="statement_failed"
+            )
         return found[0]
 
     @contextmanager
@@ -97,7 +98,8 @@ def _require_same_transaction(cursor: pyodbc.Cursor, *, open_transactions: int) 
     (row,) = cursor.fetchall()
     if tuple(row) != (open_transactions, open_transactions):
         raise ConnectorError(
-            "the script left a transaction open, or ended or doomed the one it runs in",
+            "the script must leave the transaction state as it was; it left a transaction open or ended the"
+            " one it runs in, or made it one that can only roll back",
             code="hook_transaction_state_changed",
             fix="end every transaction the script begins; without autocommit, neither begin nor end one",
         )

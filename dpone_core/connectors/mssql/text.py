@@ -1,4 +1,4 @@
-"""Names of T-SQL, and where the common table expressions of a query end."""
+"""Quotes T-SQL names, and finds the end of a query's common table expressions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _WORD: Final = re.compile(r"[A-Za-z_]+")
 _ENDINGS: Final = {"'": "'", '"': '"', "[": "]"}
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     return "[" + name.replace("]", "]]") + "]"
 
 
 def split_with(query: str) -> tuple[str, str]:
-    """(`WITH .. AS (..)` or nothing, the rest). T-SQL allows WITH at the front of a statement only, so a query that
-    becomes a subquery leaves it behind. Text that is no such clause is returned as the rest, for the server to judge.
-    """
+    """(`WITH .. AS (..)` or '', the rest of the query). T-SQL allows WITH only at the front of a statement, so it must
+    come before a query that becomes a subquery. Text that is not a valid clause is part of the rest, for the server to
+    refuse."""
     start = _skip_space(query, 0)
     if _word_at(query, start).upper() != "WITH":
         return "", query
@@ -52,7 +52,7 @@ def _word_at(text: str, position: int) -> str:
 
 
 def _after(text: str, position: int) -> int:
-    """Behind the quoted text, quoted name or comment that begins here."""
+    """The position after the quoted text, quoted name or comment that begins here."""
     if text.startswith("--", position):
         ending, start = "\n", position + 2
     elif text.startswith("/*", position):

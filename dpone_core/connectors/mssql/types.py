@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from dpone_core.connectors._sql.probe import CountDialect
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
 UNBOUNDED: Final = -1
@@ -43,7 +43,7 @@ TEXTUAL_KINDS: Final = frozenset({ColumnKind.TIME, ColumnKind.TIMESTAMP, ColumnK
 
 
 def parts_of(native: str) -> tuple[str, int | None, int | None]:
-    """Name, first and second number of a type as SQL Server writes it; -1 stands for max."""
+    """The name, first and second number of a type as SQL Server writes it; -1 stands for max."""
     found = _NATIVE.match(native.lower().strip())
     if found is None:
         return native.lower(), None, None
@@ -70,14 +70,14 @@ def column_type(native: str) -> ColumnType:
 
 
 def is_unbounded(column: Column) -> bool:
-    """Whether the driver cannot know how long a value may be."""
+    """Whether values have no maximum length that the driver could know."""
     name, first, _ = parts_of(column.type.native)
     return first == UNBOUNDED or name in _LONG_TEXT or name == "image"
 
 
 def reading_expression(column: Column) -> str:
     """The value in the form that every reader carries exactly."""
-    quoted = quoted_name(column.name)
+    quoted = quote_name(column.name)
     name, _, _ = parts_of(column.type.native)
     kind = column.type.kind
     if kind in TEXTUAL_KINDS:
@@ -109,15 +109,16 @@ def _as_text(column: Column, quoted: str) -> str:
 
 def length_expression(column: Column) -> str:
     """Length of an unbounded value in the driver's units: UTF-16 code units of text, bytes of binary."""
-    quoted = quoted_name(column.name)
+    quoted = quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"DATALENGTH(CAST({quoted} AS nvarchar(max))) / 2"
     return f"DATALENGTH(CAST({quoted} AS varbinary(max)))"
 
 
-def comparable(column: Column) -> str:
-    """Text by its bytes, so that case, accents and trailing blanks count (MSSQL-16); else as the engine compares it."""
-    quoted = quoted_name(column.name)
+def comparison_expression(column: Column) -> str:
+    """The SQL whose distinct values are counted: text by its bytes, so that case, accents and trailing blanks count
+    (MSSQL-16); other kinds as the engine compares them."""
+    quoted = quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CAST({quoted} AS nvarchar(max)) AS varbinary(max))"
     return quoted
@@ -125,7 +126,7 @@ def comparable(column: Column) -> str:
 
 COUNTS: Final = CountDialect(
     rows="COUNT_BIG(*)",
-    nulls=lambda column: f"COUNT_BIG(*) - COUNT_BIG({quoted_name(column.name)})",
-    distincts=lambda column: f"COUNT_BIG(DISTINCT {comparable(column)})",
+    nulls=lambda column: f"COUNT_BIG(*) - COUNT_BIG({quote_name(column.name)})",
+    distincts=lambda column: f"COUNT_BIG(DISTINCT {comparison_expression(column)})",
 )
 """Distinct text is told apart by its bytes, whatever the collation."""

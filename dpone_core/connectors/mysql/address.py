@@ -1,4 +1,4 @@
-"""Where a MySQL URI points: `mysql://user:password@host:3306/database?tls=verify&tls_ca=/ca.pem`."""
+"""Parses a MySQL URI: `mysql://user:password@host:3306/database?tls=verify&tls_ca=/ca.pem`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _READERS: Final = frozenset({"auto", "pymysql"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """`tls`: `off`, `required` (encrypted, certificate not checked) or `verify` (certificate and host name checked,
-    against `tls_ca` or the system's authorities). `reader` `pymysql` forces the slow reader."""
+    """The parts of the URI. `tls` is `off`, `required` (encrypted, certificate not checked) or `verify` (certificate
+    and host name checked, against `tls_ca` or the system's authorities). `reader` `pymysql` selects the slow reader."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class Address:
 
     @property
     def rust_uri(self) -> str:
-        """The same for connectorx; it is a secret."""
+        """The URI for connectorx, which is secret."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         user = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
         return f"mysql://{user}@{host}:{self.port}/{quote(self.database or '', safe='')}?prefer_socket=false"
@@ -42,13 +42,14 @@ class Address:
 
 
 def address_of(connection: Connection) -> Address:
-    """ConnectorError `connection_uri_invalid` for any other form; the URI is not echoed."""
+    """The parts of the connection's URI. Raises ConnectorError `connection_uri_invalid` for another form; the message
+    does not show the URI."""
     try:
         parts = urlsplit(connection.uri)
         host, port = parts.hostname, parts.port
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     except ValueError:
-        raise _invalid(connection, "it is no URI") from None
+        raise _invalid(connection, "it is not a URI") from None
     if host is None or parts.fragment or "/" in parts.path.strip("/"):
         raise _invalid(connection, "the form is mysql://user:password@host:3306/database")
     unknown = sorted(options.keys() - _OPTIONS)

@@ -1,4 +1,5 @@
-"""pymysql connections to one server: the catalog, counts and hook scripts; also the slow reader of the child."""
+"""pymysql connections to one server, for catalogue, counts and hook scripts, and for the pymysql reader of the child
+process."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ _BYTES_PER_CHARACTER: Final = 4
 def connect(
     address: Address, *, client_flag: int = 0, cursor: type[Cursor] = Cursor, seconds: int = _CONNECT_SECONDS
 ) -> pymysql.Connection[Any]:
-    """A session in autocommit mode; the driver's own exceptions. Never without the TLS that was asked for."""
+    """Opens a session in autocommit mode. Raises the driver's own exceptions, and ConnectorError `source_unreachable`
+    when the server does not offer the requested TLS."""
     connection = pymysql.connect(
         host=address.host,
         port=address.port,
@@ -58,7 +60,8 @@ def connect(
 
 
 def end_query(address: Address, mark: str) -> None:
-    """Ends what this user runs under a comment `mark`; whatever stands in the way, the query ends by itself one day."""
+    """Ends the query that this user runs under the comment `mark`. Errors are ignored: the query
+    then ends by itself."""
     running = f"SELECT id FROM information_schema.processlist WHERE info LIKE {text_literal(mark + '%')}"
     with suppress(pymysql.MySQLError, OSError, ConnectorError):
         connection = connect(address, seconds=_END_SECONDS)
@@ -98,7 +101,7 @@ class Session:
         """Names and types of a result that has no rows."""
         with self._cursor() as cursor:
             cursor.execute(sql)
-            found = cursor._result.fields if cursor._result is not None else ()
+            result_fields = cursor._result.fields if cursor._result is not None else ()
             return [
                 (
                     field.name,
@@ -111,7 +114,7 @@ class Session:
                         width_per_character=_BYTES_PER_CHARACTER,
                     ),
                 )
-                for field in found
+                for field in result_fields
             ]
 
     def close(self) -> None:
@@ -121,7 +124,7 @@ class Session:
 
     @contextmanager
     def _cursor(self) -> Iterator[Cursor]:
-        with translated():
+        with translate_errors():
             if self._connection is None:
                 self._connection = connect(self.address)
                 with self._connection.cursor() as cursor:
@@ -132,7 +135,7 @@ class Session:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the driver's hierarchy, OSError, RuntimeError of a missing package

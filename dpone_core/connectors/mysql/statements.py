@@ -1,4 +1,4 @@
-"""Hook scripts on MySQL: the server itself finds the statements, so that bodies of procedures stay whole."""
+"""Runs hook scripts on MySQL. The server splits the script, so that bodies of procedures stay whole."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _FETCHED_ROWS: Final = 1_000
 
 
 class MySqlStatements:
-    """A connection per script. DDL commits by itself on MySQL: without autocommit such a script is an error after
-    the fact, because what it did cannot be rolled back."""
+    """StatementPort with a connection per script. On MySQL DDL commits by itself: without autocommit such a script ends
+    with an error, because its changes cannot be rolled back."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
 
     def execute(self, script: StatementScript) -> int:
         """The number of answers: one per statement, a procedure's result sets counted too."""
-        text = _bound(script)
+        text = _bind(script)
         try:
             with closing(connect(self._address, client_flag=CLIENT.MULTI_STATEMENTS, cursor=SSCursor)) as connection:
                 if not script.autocommit:
                     connection.begin()
-                answers = _drained(connection, text)
+                answers = _drain_all(connection, text)
                 _require_same_transaction(connection, autocommit=script.autocommit)
                 if not script.autocommit:
                     connection.commit()
         except Exception as error:
-            raise _refused(error, "MySQL refused a statement of the script") from error
+            raise _refusal(error, "MySQL refused a statement of the script") from error
         return answers
 
     def answer(self, script: StatementScript) -> StatementAnswer:
         """In a read-only transaction; the server takes one statement only."""
-        text = _bound(script)
+        text = _bind(script)
         try:
             with closing(connect(self._address, cursor=SSCursor)) as connection, connection.cursor() as cursor:
                 cursor.execute("SET SESSION TRANSACTION READ ONLY")
@@ -54,16 +54,16 @@ class MySqlStatements:
                 rows = tuple(cursor.fetchmany(2)) if columns else ()
                 _drain(cursor)
         except Exception as error:
-            raise _refused(error, "MySQL refused the statement") from error
+            raise _refusal(error, "MySQL refused the statement") from error
         return StatementAnswer(columns=columns, rows=rows)
 
 
-def _bound(script: StatementScript) -> str:
+def _bind(script: StatementScript) -> str:
     values = iter(bind_tokens(script.sql, script.token_values, lambda _: "").parameters)
     return bind_tokens(script.sql, script.token_values, lambda _: text_literal(next(values))).text
 
 
-def _drained(connection: pymysql.Connection[Any], text: str) -> int:
+def _drain_all(connection: pymysql.Connection[Any], text: str) -> int:
     answers = 1
     with connection.cursor() as cursor:
         cursor.execute(text)
@@ -91,11 +91,12 @@ def _require_same_transaction(connection: pymysql.Connection[Any], *, autocommit
     still_automatic = bool(status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT)
     if in_transaction is autocommit or not still_automatic:
         raise ConnectorError(
-            "the script left a transaction open, or ended the one it runs in",
+            "the script must leave the transaction state as it was; it left a transaction open or ended the"
+            " one it runs in",
             code="hook_transaction_state_changed",
             fix="end every transaction the script begins; without autocommit, use no DDL and neither begin nor end one",
         )
 
 
-def _refused(error: Exception, message: str) -> ETLExecutionError:
+def _refusal(error: Exception, message: str) -> ETLExecutionError:
     return foreign_error(error, message, "statement_failed")

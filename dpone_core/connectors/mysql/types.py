@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dpone_core.connectors.mysql.text import quoted_name
+from dpone_core.connectors.mysql.text import quote_name
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
 _SIGNED: Final = {
@@ -63,7 +63,7 @@ class NativeType:
     """One engine type: `name` without its digits; `digits` and `scale` of decimals and bits; `fraction` of times."""
 
     name: str
-    shown: str
+    label: str
     unsigned: bool = False
     digits: int | None = None
     scale: int | None = None
@@ -73,57 +73,58 @@ class NativeType:
 def native_of_field(
     type_code: int, *, length: int, decimals: int, flags: int, charset: int, width_per_character: int
 ) -> NativeType:
-    """What the server says about one field of a result. Text is at most 4 bytes a character wide."""
+    """The type of one field of a result, from what the server says about it. Text has at most 4
+    bytes for a character."""
     unsigned = bool(flags & UNSIGNED_FLAG)
     if type_code in _TEXT_FIELDS:
         if flags & ENUM_FLAG:
-            return NativeType(name="enum", shown="enum")
+            return NativeType(name="enum", label="enum")
         if flags & SET_FLAG:
-            return NativeType(name="set", shown="set")
+            return NativeType(name="set", label="set")
         if charset == BINARY_CHARSET and length == 0:
-            return NativeType(name="null", shown="null")
+            return NativeType(name="null", label="null")
         if charset == BINARY_CHARSET:
-            return NativeType(name="varbinary", shown=f"binary({length})")
-        return NativeType(name="text", shown=f"text({length // width_per_character})")
+            return NativeType(name="varbinary", label=f"binary({length})")
+        return NativeType(name="text", label=f"text({length // width_per_character})")
     name = _FIELD_TYPES.get(type_code)
     if name is None:
-        return NativeType(name="unknown", shown=f"field type {type_code}")
+        return NativeType(name="unknown", label=f"field type {type_code}")
     if name == "decimal":
         precision = length - (decimals > 0) - (not unsigned)
-        return NativeType(name=name, shown=f"decimal({precision},{decimals})", digits=precision, scale=decimals)
+        return NativeType(name=name, label=f"decimal({precision},{decimals})", digits=precision, scale=decimals)
     if name == "bit":
-        return NativeType(name=name, shown=f"bit({length})", digits=length)
+        return NativeType(name=name, label=f"bit({length})", digits=length)
     fraction = decimals if name in _TEMPORAL and decimals != _NO_FRACTION else None
-    shown = f"{name} unsigned" if unsigned and name in _UNSIGNED else name
-    return NativeType(name=name, shown=shown, unsigned=unsigned, fraction=fraction)
+    type_label = f"{name} unsigned" if unsigned and name in _UNSIGNED else name
+    return NativeType(name=name, label=type_label, unsigned=unsigned, fraction=fraction)
 
 
 def column_type(native: NativeType) -> ColumnType:
     """Our type; `unsupported` for spatial types and everything unknown."""
-    name, shown = native.name, native.shown
+    name, type_label = native.name, native.label
     if name in _SIGNED:
-        return ColumnType(kind=(_UNSIGNED if native.unsigned else _SIGNED)[name], native=shown)
+        return ColumnType(kind=(_UNSIGNED if native.unsigned else _SIGNED)[name], native=type_label)
     if name in _TEMPORAL:
-        return ColumnType(kind=_TEMPORAL[name], fraction=native.fraction or 0, native=shown)
+        return ColumnType(kind=_TEMPORAL[name], fraction=native.fraction or 0, native=type_label)
     if name == "bit" and native.digits is not None:
-        return ColumnType(kind=_bits(native.digits), native=shown)
+        return ColumnType(kind=_bits(native.digits), native=type_label)
     if name == "decimal" and native.digits is not None and native.scale is not None:
         if not 1 <= native.digits <= 65 or not 0 <= native.scale <= native.digits:
-            return ColumnType(kind=ColumnKind.UNSUPPORTED, native=shown)
-        return ColumnType(kind=ColumnKind.DECIMAL, precision=native.digits, scale=native.scale, native=shown)
-    return ColumnType(kind=_PLAIN.get(name, ColumnKind.UNSUPPORTED), native=shown)
+            return ColumnType(kind=ColumnKind.UNSUPPORTED, native=type_label)
+        return ColumnType(kind=ColumnKind.DECIMAL, precision=native.digits, scale=native.scale, native=type_label)
+    return ColumnType(kind=_PLAIN.get(name, ColumnKind.UNSUPPORTED), native=type_label)
 
 
 def _bits(count: int) -> ColumnKind:
-    for held, kind in ((8, ColumnKind.UINT8), (16, ColumnKind.UINT16), (32, ColumnKind.UINT32)):
-        if count <= held:
+    for width, kind in ((8, ColumnKind.UINT8), (16, ColumnKind.UINT16), (32, ColumnKind.UINT32)):
+        if count <= width:
             return kind
     return ColumnKind.UINT64
 
 
 def reading_expression(column: Column) -> str:
     """The value in the form that every reader carries exactly."""
-    quoted = quoted_name(column.name)
+    quoted = quote_name(column.name)
     kind, native = column.type.kind, column.type.native
     if kind in _AS_TEXT:
         return f"CAST({quoted} AS CHAR)"
@@ -140,9 +141,10 @@ def reading_expression(column: Column) -> str:
     return quoted
 
 
-def comparable(column: Column) -> str:
-    """Text by its code points and not by a collation; everything else as the engine orders and compares it."""
-    quoted = quoted_name(column.name)
+def comparison_expression(column: Column) -> str:
+    """The SQL whose distinct values are counted: text by its code points, not by a collation; other kinds as the engine
+    compares them."""
+    quoted = quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CONVERT({quoted} USING utf8mb4) AS BINARY)"
     return quoted

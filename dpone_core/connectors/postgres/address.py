@@ -1,4 +1,4 @@
-"""The connection's URI as libpq gets it, with what dpone fixes for every session."""
+"""The URI that libpq gets: the connection's URI with the settings that dpone fixes for every session."""
 
 from __future__ import annotations
 

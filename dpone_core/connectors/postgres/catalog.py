@@ -1,4 +1,5 @@
-"""What the catalogue says about a source: the columns of a relation, or of a query that is only prepared."""
+"""Reads the columns of a source from the PostgreSQL catalogue: of a relation, or of a query that is prepared and not
+run."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGresult
 
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.types import described_type
+from dpone_core.connectors.postgres.types import catalog_type
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
@@ -51,29 +52,29 @@ FROM parts JOIN pg_catalog.pg_class AS c ON c.oid = parts.oid AND c.relkind IN (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedQuery:
-    """What PostgreSQL promises for a query: its columns, and the types it gave the bound tokens, by their SQL names."""
+    """What PostgreSQL answers when it prepares a query: the columns, and the SQL type of each bound token."""
 
     schema: TableSchema
     parameter_types: tuple[str, ...]
 
 
-def qualified(table: TableName) -> str:
+def qualify(table: TableName) -> str:
     name = quote_ansi(table.name)
     return name if table.schema is None else f"{quote_ansi(table.schema)}.{name}"
 
 
 def relation_id(database: Database, table: TableName) -> int | None:
-    """oid of a relation that has rows; without a schema the session's search_path finds it. None = absent."""
+    """The oid of a table or view; without a schema it is looked up in the session's search_path. None when absent."""
     rows = database.rows(
         "SELECT oid FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass($1) AND relkind::text = ANY($2)",
-        (qualified(table), list(_READABLE_KINDS)),
+        (qualify(table), list(_READABLE_KINDS)),
     )
     return int(rows[0][0]) if rows else None
 
 
 def estimated_rows(database: Database, table: TableName) -> int | None:
-    """What the statistics say of a table, its partitions included; None where they say nothing."""
-    (row,) = database.rows(_ESTIMATE_SQL, (qualified(table),))
+    """The row estimate of a table, partitions included, from the statistics; None where there is none."""
+    (row,) = database.rows(_ESTIMATE_SQL, (qualify(table),))
     return None if row[0] is None else int(row[0])
 
 
@@ -83,25 +84,26 @@ def relation_schema(database: Database, table: TableName) -> TableSchema | None:
         return None
     rows = database.rows(_COLUMNS_SQL, (oid,))
     fields = [(str(name), int(type_), int(mod), not null) for name, type_, mod, null in rows]
-    return TableSchema(columns=described_columns(database.rows, fields))
+    return TableSchema(columns=describe_columns(database.rows, fields))
 
 
-def prepared_query(database: Database, text: str) -> PreparedQuery:
-    """`text` has its tokens as $1, $2, ...; it is parsed and planned, never run."""
-    result = database.asked(lambda connection: described_statement(connection, text))
+def prepare_query(database: Database, text: str) -> PreparedQuery:
+    """Prepares `text`, whose tokens are $1, $2, ...: PostgreSQL parses and plans it and runs nothing. Raises
+    ConnectorError `source_request_invalid` for a statement without columns."""
+    result = database.retry_when_lost(lambda connection: describe_statement(connection, text))
     fields = [((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i), True) for i in range(result.nfields)]
     if not fields:
         raise ConnectorError("the query of the source returns no columns", code="source_request_invalid")
     parameters = [result.param_type(i) for i in range(result.nparams)]
-    names = _resolved(database.rows, [(oid, -1) for oid in parameters])
+    names = _resolve_base_types(database.rows, [(oid, -1) for oid in parameters])
     return PreparedQuery(
-        schema=TableSchema(columns=described_columns(database.rows, fields)),
+        schema=TableSchema(columns=describe_columns(database.rows, fields)),
         parameter_types=tuple(native for _, _, _, _, native in names),
     )
 
 
-def described_statement(connection: psycopg.Connection, text: str) -> PGresult:
-    """The columns and parameters of one statement that is prepared and not run; raises psycopg.Error."""
+def describe_statement(connection: psycopg.Connection, text: str) -> PGresult:
+    """The columns and parameters of one statement, which is prepared and not run. Raises psycopg.Error."""
     result = connection.pgconn.prepare(b"", text.encode())
     if result.status == pq.ExecStatus.COMMAND_OK:
         result = connection.pgconn.describe_prepared(b"")
@@ -110,20 +112,20 @@ def described_statement(connection: psycopg.Connection, text: str) -> PGresult:
     return result
 
 
-def described_columns(ask: Ask, fields: list[tuple[str, int, int, bool]]) -> tuple[Column, ...]:
+def describe_columns(ask: Ask, fields: list[tuple[str, int, int, bool]]) -> tuple[Column, ...]:
     """Columns from their names, type oids, type modifiers and nullability; domains become their base types."""
-    types = _resolved(ask, [(oid, typmod) for _, oid, typmod, _ in fields])
+    types = _resolve_base_types(ask, [(oid, typmod) for _, oid, typmod, _ in fields])
     return tuple(
         Column(
             name=name,
-            type=described_type(typname, typtype=typtype, category=category, typmod=typmod, native=native),
+            type=catalog_type(typname, typtype=typtype, category=category, typmod=typmod, native=native),
             nullable=nullable,
         )
         for (name, _, _, nullable), (typname, typtype, category, typmod, native) in zip(fields, types, strict=True)
     )
 
 
-def _resolved(ask: Ask, types: list[tuple[int, int]]) -> list[tuple[str, str, str, int, str]]:
+def _resolve_base_types(ask: Ask, types: list[tuple[int, int]]) -> list[tuple[str, str, str, int, str]]:
     """typname, typtype, typcategory, typmod and SQL name of each base type, in order."""
     if not types:
         return []

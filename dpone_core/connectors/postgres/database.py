@@ -24,7 +24,7 @@ BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Database:
-    """Connects lazily. A connection that was lost is replaced at the next use, never inside a transaction."""
+    """Opens connections on first use. A lost connection is replaced at the next use, but never inside a transaction."""
 
     def __init__(self, connection: Connection, side: ErrorCodes, *, settings: tuple[str, ...] = ()) -> None:
         self.uri = libpq_uri(connection)
@@ -39,7 +39,7 @@ class Database:
         found: psycopg.Connection | None = getattr(self._local, "connection", None)
         if found is None or found.closed or found.info.transaction_status is TransactionStatus.ACTIVE:
             if found is not None:
-                abandoned(found)
+                abandon(found)
             found = self.new_connection()
             self._local.connection = found
             with self._mutex:
@@ -47,7 +47,7 @@ class Database:
         return found
 
     def new_connection(self) -> psycopg.Connection:
-        """A connection of the caller's own, who closes it. Nothing is prepared behind our back."""
+        """A new connection, which the caller closes. The driver prepares no statements on its own."""
         try:
             connection = psycopg.connect(self.uri, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
@@ -62,10 +62,12 @@ class Database:
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a small query that changes nothing; parameters are $1, $2, ..."""
         text = sql.encode()
-        return self.asked(lambda connection: psycopg.RawCursor(connection).execute(text, parameters or None).fetchall())
+        return self.retry_when_lost(
+            lambda connection: psycopg.RawCursor(connection).execute(text, parameters or None).fetchall()
+        )
 
-    def asked(self, question: Callable[[psycopg.Connection], T]) -> T:
-        """The answer to a question that may be put twice: an idle connection may have been cut meanwhile."""
+    def retry_when_lost(self, question: Callable[[psycopg.Connection], T]) -> T:
+        """Runs a read-only question, and once more on a new connection if an idle connection turned out to be cut."""
         connection = self.connection()
         try:
             try:
@@ -79,10 +81,8 @@ class Database:
 
     @contextmanager
     def snapshot(self, settings: Sequence[str] = (), exported: str | None = None) -> Iterator[psycopg.RawCursor[Row]]:
-        """One REPEATABLE READ READ ONLY transaction; `settings` become dpone.p0, dpone.p1, ... within it.
-
-        `exported` names the snapshot of another session, that this one shares.
-        """
+        """Opens a REPEATABLE READ READ ONLY transaction in which `settings` are readable as dpone.p0, dpone.p1, ...
+        With `exported` it uses the snapshot that another session has exported under this name."""
         self.rows("SELECT 1")
         connection = self.connection()
         try:
@@ -103,8 +103,8 @@ class Database:
     def transaction(
         self, *, code: str, message: str, lock_timeout_seconds: float | None = None
     ) -> Iterator[psycopg.RawCursor[Row]]:
-        """Commits at the end of the block, rolls back on any error. A session that is lost, at whatever statement,
-        raises ConnectionLostError: only then is the outcome of a COMMIT unknown."""
+        """Opens a transaction that commits at the end of the block and rolls back on any error. Raises
+        ConnectionLostError when the session is lost at any statement; only then is the outcome of a COMMIT unknown."""
         self.rows("SELECT 1")
         connection = self.connection()
         try:
@@ -123,8 +123,9 @@ class Database:
             raise self.error(error, message, code) from error
 
     @staticmethod
-    def within(cursor: psycopg.RawCursor[Row]) -> Callable[[str, Sequence[object]], list[Row]]:
-        """Asks inside the transaction of `cursor`; a statement that answers no rows answers ()."""
+    def ask_in(cursor: psycopg.RawCursor[Row]) -> Callable[[str, Sequence[object]], list[Row]]:
+        """A function that runs a query inside the transaction of `cursor`; a statement without rows returns an empty
+        list."""
 
         def ask(sql: str, parameters: Sequence[object]) -> list[Row]:
             cursor.execute(sql.encode(), parameters or None)
@@ -138,17 +139,17 @@ class Database:
     def close(self) -> None:
         with self._mutex:
             for connection in self._opened:
-                abandoned(connection)
+                abandon(connection)
             self._opened.clear()
 
 
 def shared_snapshot(exported: str) -> str:
-    """The statement that takes a snapshot another session has exported; it must be the first of its transaction."""
+    """The statement that adopts a snapshot exported by another session; it must be the first of its transaction."""
     return f"SET TRANSACTION SNAPSHOT {literal_ansi(exported)}"
 
 
-def abandoned(connection: psycopg.Connection) -> None:
-    """Ends a connection; a statement that a signal took us away from is cancelled on the server."""
+def abandon(connection: psycopg.Connection) -> None:
+    """Closes a connection. If a signal interrupted a running statement, the statement is cancelled on the server."""
     if connection.info.transaction_status is TransactionStatus.ACTIVE:
         with suppress(psycopg.Error):
             connection.cancel_safe(timeout=_CANCEL_SECONDS)
@@ -156,11 +157,12 @@ def abandoned(connection: psycopg.Connection) -> None:
 
 
 def _roll_back(connection: psycopg.Connection) -> None:
-    """A connection that cannot roll back is ended, which does; the error that brought us here is the one to tell."""
+    """Rolls back, or closes a connection that cannot, which rolls back too. The error that led here is the one to
+    report."""
     try:
         if not connection.closed and connection.info.transaction_status is not TransactionStatus.ACTIVE:
             connection.execute("ROLLBACK")
             return
     except psycopg.Error:
         pass
-    abandoned(connection)
+    abandon(connection)

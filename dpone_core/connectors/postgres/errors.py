@@ -1,4 +1,4 @@
-"""PostgreSQL's own error codes (SQLSTATE) as safe sentences; a driver's text is never copied."""
+"""PostgreSQL's error codes (SQLSTATE) as safe messages; the text of the driver is never copied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REASONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCodes:
-    """The stable codes of one side of a load."""
+    """The stable error codes for one side of a load."""
 
     unreachable: str
     refused: str
@@ -49,7 +49,7 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the session ended with the error: what the server did last may be unknown then."""
+    """Whether the session ended with this error; whether its last statement took effect may be unknown then."""
     state = sqlstate_of(error)
     if state is None:
         return type(error).__name__ in _SESSION_ERRORS
@@ -57,7 +57,8 @@ def is_lost(error: BaseException) -> bool:
 
 
 def server_error(error: Exception, message: str, *, code: str, unreachable: str) -> ETLExecutionError:
-    """`message` names what was tried; the reason PostgreSQL gave follows where it is one of ours."""
+    """The ConnectorError for a driver's error. `message` names what was tried; the reason follows when its SQLSTATE is
+    a known one."""
     if isinstance(error, ETLExecutionError):
         return error
     state = sqlstate_of(error) or ""
@@ -68,7 +69,7 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
     if is_lost(error):
         return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):
-        return login_refused(unreachable)
+        return login_refusal(unreachable)
     for prefix, reason, fix in _REASONS:
         if state.startswith(prefix):
             return ConnectorError(f"{message}: {reason}", code=code, fix=fix)
@@ -76,7 +77,8 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
 
 
 def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
-    """libpq gives no SQLSTATE while it connects: a server's FATAL answer is told from no answer by that word."""
+    """The ConnectorError for a failed connection. libpq gives no SQLSTATE while it connects; the word FATAL in its text
+    tells a server's refusal from no answer at all."""
     if sqlstate_of(error) is None and "FATAL" not in str(error):
         if "invalid" in str(error) and ("URI" in str(error) or "connection option" in str(error)):
             return ConnectorError(
@@ -86,10 +88,10 @@ def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
             )
         message = "the PostgreSQL server does not answer at the connection's address"
         return foreign_error(error, message, unreachable, kind=ConnectionLostError)
-    return login_refused(unreachable)
+    return login_refusal(unreachable)
 
 
-def login_refused(unreachable: str) -> ConnectionLostError:
+def login_refusal(unreachable: str) -> ConnectionLostError:
     return ConnectionLostError(
         "the PostgreSQL server answers and refuses the login",
         code=unreachable,

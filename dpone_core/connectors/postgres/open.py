@@ -46,8 +46,9 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
 def open_sink(
     connection: Connection, *, lock_timeout_seconds: float, holder: str = "dpone", target: str | None = None
 ) -> Iterator[SinkPorts]:
-    """`lock_timeout_seconds` bounds each wait for a lock of the target. `holder` and `target` matter to embedded
-    engines only: here the lease is a row, and every session says `dpone` as its application_name."""
+    """Opens the sink. `lock_timeout_seconds` limits each wait for a lock of the target. `holder` and `target` matter to
+    embedded engines only: PostgreSQL keeps the lease in a table. Raises ConnectorError `sink_unreachable` when no
+    session can be had."""
     with closing(Database(connection, SINK, settings=_SINK_SETTINGS)) as database:
         database.connection()
         yield ports_of(database, lock_timeout_seconds=lock_timeout_seconds)

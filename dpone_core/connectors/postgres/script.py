@@ -1,4 +1,4 @@
-"""Splitting a script of PostgreSQL statements at the semicolons that end one."""
+"""Splits a script of PostgreSQL statements at the semicolons that end a statement."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _WORD: Final = re.compile(r"[^\W\d][\w$]*")
 
 
 def split_statements(script: str) -> tuple[str, ...]:
-    """Statements without their semicolon; pieces that are only space and comments are dropped.
+    """The statements without their semicolons; parts that hold only space and comments are dropped.
 
-    Knows quotes, E'' strings, dollar quotes and nested comments. A body in BEGIN ATOMIC is cut at its semicolons,
-    which PostgreSQL then refuses: write such a function with a dollar quote.
+    It understands quotes, E'' strings, dollar quotes and nested comments. It does not understand BEGIN ATOMIC: such a
+    body is split at its semicolons, and PostgreSQL refuses the parts. Write such a function with a dollar quote.
     """
     statements: list[str] = []
     start = position = 0

@@ -1,4 +1,4 @@
-"""Hook scripts on PostgreSQL, on a connection of their own."""
+"""Runs hook scripts on PostgreSQL, each on a connection of its own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import BoundSql, SqlText, bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
-from .catalog import described_statement
-from .database import Database, abandoned
+from .catalog import describe_statement
+from .database import Database, abandon
 from .script import split_statements
 
 _FAILED: Final = "statement_failed"
@@ -23,14 +23,14 @@ _MARK_IS_SET: Final = b"SELECT current_setting('dpone.script', true) = 'on'"
 
 
 class PostgresStatements:
-    """Each statement is its own transaction, or the whole script is one (`autocommit` false)."""
+    """StatementPort. Each statement is a transaction of its own; with `autocommit` false the whole script is one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def execute(self, script: StatementScript) -> int:
         statements = split_statements(script.sql.text)
-        with self._connected() as connection:
+        with self._connect() as connection:
             try:
                 self._run(connection, script, statements)
             except psycopg.Error as error:
@@ -38,34 +38,35 @@ class PostgresStatements:
         return len(statements)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """In a transaction that may not write."""
-        with self._connected() as connection:
+        """Runs one statement in a read-only transaction."""
+        with self._connect() as connection:
             try:
                 connection.execute("BEGIN READ ONLY")
-                bound = _bound(script, script.sql.text)
-                columns = described_statement(connection, bound.text).nfields
-                rows = _first_rows(_streamed(psycopg.RawCursor(connection), bound))
+                bound = _bind(script, script.sql.text)
+                columns = describe_statement(connection, bound.text).nfields
+                rows = _first_rows(_stream_rows(psycopg.RawCursor(connection), bound))
                 return StatementAnswer(columns=columns, rows=tuple(rows))
             except psycopg.Error as error:
                 raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection]:
+    def _connect(self) -> Iterator[psycopg.Connection]:
         connection = self._database.new_connection()
         try:
             yield connection
         finally:
-            abandoned(connection)
+            abandon(connection)
 
     @staticmethod
     def _run(connection: psycopg.Connection, script: StatementScript, statements: tuple[str, ...]) -> None:
-        """Without autocommit a setting that lives as long as the transaction shows whether it still is the same."""
+        """Runs the statements. Without autocommit, a setting that lives as long as the transaction shows whether the
+        script ended it."""
         cursor = psycopg.RawCursor(connection)
         if not script.autocommit:
             cursor.execute(b"BEGIN")
             cursor.execute(_MARK)
         for statement in statements:
-            for _ in _streamed(cursor, _bound(script, statement)):
+            for _ in _stream_rows(cursor, _bind(script, statement)):
                 pass
         unchanged = connection.info.transaction_status is TransactionStatus.IDLE
         if not script.autocommit:
@@ -73,7 +74,8 @@ class PostgresStatements:
             unchanged = row is not None and row[0] is True
         if not unchanged:
             raise ConnectorError(
-                "the script left a transaction open, or ended the one it runs in",
+                "the script must leave the transaction state as it was; it left a transaction open or ended"
+                " the one it runs in",
                 code="hook_transaction_state_changed",
                 fix="end every transaction the script begins; without autocommit, neither begin nor end one",
             )
@@ -81,12 +83,12 @@ class PostgresStatements:
             cursor.execute(b"COMMIT")
 
 
-def _bound(script: StatementScript, statement: str) -> BoundSql:
+def _bind(script: StatementScript, statement: str) -> BoundSql:
     return bind_tokens(SqlText(text=statement), script.token_values, lambda ordinal: f"${ordinal + 1}")
 
 
-def _streamed(cursor: psycopg.RawCursor[Any], bound: BoundSql) -> Iterator[tuple[Any, ...]]:
-    """Rows one by one as the server sends them, to the end; a statement without rows yields none."""
+def _stream_rows(cursor: psycopg.RawCursor[Any], bound: BoundSql) -> Iterator[tuple[Any, ...]]:
+    """Yields the rows one at a time as the server sends them, to the end; a statement without rows yields none."""
     try:
         yield from cursor.stream(bound.text.encode(), bound.parameters or None)
     except psycopg.ProgrammingError as error:

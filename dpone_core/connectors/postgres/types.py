@@ -1,8 +1,8 @@
-"""PostgreSQL types -> ours, and the SQL that reads each kind exactly or stops the query.
+"""PostgreSQL types as column types of dpone, and the SQL that reads each kind exactly or stops the query.
 
-The reader takes PostgreSQL's binary values as they are, so every value that Arrow would show as another one (infinite
-dates, 24:00, numeric) is cast or guarded inside the generated SELECT. `Column.type.native` is the base type's name as
-`format_type` spells it; the reading expression follows from it and the kind.
+The reader takes PostgreSQL's binary values unchanged. Values that Arrow would show as others (infinite dates, 24:00,
+numeric) are cast or checked in the generated SELECT. `Column.type.native` is the base type's name as `format_type`
+writes it; the reading expression follows from it and the kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AFTER_LAST: Final = "294247-01-01 00:00:00"
 """The wall clocks and instants both PostgreSQL and 64 bits of microseconds since 1970 hold."""
 
 
-def described_type(name: str, *, typtype: str, category: str, typmod: int, native: str) -> ColumnType:
+def catalog_type(name: str, *, typtype: str, category: str, typmod: int, native: str) -> ColumnType:
     """`name` is pg_type.typname of the base type (domains resolved), `typmod` its modifier (-1 = none)."""
     if name == "numeric":
         return _decimal(typmod, native)
@@ -48,7 +48,8 @@ def _decimal(typmod: int, native: str) -> ColumnType:
 
 
 def reading_expression(column: Column, quoted: str) -> str:
-    """Raises inside the engine at the first value that has no exact form; NULL stays NULL."""
+    """The SQL that reads a column. It raises in PostgreSQL at the first value without an exact
+    form; NULL stays NULL."""
     match column.type.kind:
         case ColumnKind.DECIMAL if is_scaled(column):
             factor = 10 ** (column.type.scale or 0)
@@ -56,16 +57,16 @@ def reading_expression(column: Column, quoted: str) -> str:
         case ColumnKind.DECIMAL | ColumnKind.UINT64:
             return f"{quoted}::text"
         case ColumnKind.DATE:
-            return _guarded(quoted, f"isfinite({quoted})", "date")
+            return _guard(quoted, f"isfinite({quoted})", "date")
         case ColumnKind.TIME:
-            return _guarded(quoted, f"{quoted} < '24:00'", "time")
+            return _guard(quoted, f"{quoted} < '24:00'", "time")
         case ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
             name = "timestamp" if column.type.kind is ColumnKind.TIMESTAMP else "timestamptz"
-            return _guarded(quoted, _in_range(quoted), name)
+            return _guard(quoted, _range_condition(quoted), name)
         case ColumnKind.INT64 if column.type.native == "oid":
             return f"{quoted}::int8"
         case ColumnKind.STRING:
-            return comparable(column, quoted)
+            return comparison_expression(column, quoted)
         case _:
             return quoted
 
@@ -80,13 +81,14 @@ def misfit_condition(column: Column, quoted: str) -> str | None:
         case ColumnKind.TIME:
             return f"{quoted} = '24:00'"
         case ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
-            return f"NOT ({_in_range(quoted)})"
+            return f"NOT ({_range_condition(quoted)})"
         case _:
             return None
 
 
-def comparable(column: Column, quoted: str) -> str:
-    """What is counted as distinct: the text that is read, where PostgreSQL would call different texts equal."""
+def comparison_expression(column: Column, quoted: str) -> str:
+    """The SQL whose distinct values are counted: the text that is read, because PostgreSQL may call different texts
+    equal."""
     if column.type.kind is not ColumnKind.STRING or is_plain_text(column):
         return quoted
     return f"abbrev({quoted})" if column.type.native == "inet" else f"{quoted}::text"
@@ -100,8 +102,8 @@ def is_scaled(column: Column) -> bool:
     return column.type.kind is ColumnKind.DECIMAL and (column.type.precision or 0) <= MAX_SCALED_PRECISION
 
 
-def decoded(column: Column, values: pa.Array) -> pa.Array:
-    """Scaled integers as the decimals they are. Raises ValueError when one has more digits than the type."""
+def decode(column: Column, values: pa.Array) -> pa.Array:
+    """Decimals from the scaled integers that are read. Raises ValueError for a value with more digits than the type."""
     if not is_scaled(column):
         return values
     precision, scale = column.type.precision or 0, column.type.scale or 0
@@ -115,10 +117,11 @@ def decoded(column: Column, values: pa.Array) -> pa.Array:
     )
 
 
-def _guarded(quoted: str, condition: str, type_name: str) -> str:
-    """No date or time type takes a text that ends in words, so any other value than NULL stops the query."""
+def _guard(quoted: str, condition: str, type_name: str) -> str:
+    """SQL that raises for every value but NULL that does not meet the condition: it casts a text that ends in words to
+    the type, which no date or time type accepts."""
     return f"CASE WHEN {condition} THEN {quoted} ELSE ({quoted}::text || ' has no exact form')::{type_name} END"
 
 
-def _in_range(quoted: str) -> str:
+def _range_condition(quoted: str) -> str:
     return f"{quoted} >= '{_FIRST}' AND {quoted} < '{_AFTER_LAST}'"

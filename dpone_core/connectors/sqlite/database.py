@@ -29,13 +29,13 @@ class Database:
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[tuple[object, ...]]:
         """All rows of a small query."""
-        with self._cursor(self._catalog_connection()) as cursor, translated("source_unreachable"):
+        with self._cursor(self._catalog_connection()) as cursor, translate_errors("source_unreachable"):
             cursor.execute(sql, parameters or None)
             return list(cursor.fetchall())
 
     def run(self, sql: str) -> None:
         """A temporary-schema statement; the file itself is open read only."""
-        with self._cursor(self._catalog_connection()) as cursor, translated("source_query_refused"):
+        with self._cursor(self._catalog_connection()) as cursor, translate_errors("source_query_refused"):
             cursor.execute(sql)
             cursor.fetchall()
 
@@ -44,7 +44,7 @@ class Database:
         connection = self._connect()
         try:
             with self._cursor(connection) as cursor:
-                with translated("source_query_refused"):
+                with translate_errors("source_query_refused"):
                     cursor.execute(sql, parameters or None)
                     reader = cursor.fetch_record_batch()
                 try:
@@ -65,7 +65,7 @@ class Database:
         return self._catalog
 
     def _connect(self) -> adbc.Connection:
-        with translated("source_unreachable"):
+        with translate_errors("source_unreachable"):
             return adbc.connect(self._uri, autocommit=True)
 
     @staticmethod
@@ -85,7 +85,7 @@ _SENTENCES: Final = {
 
 
 @contextmanager
-def translated(code: str) -> Iterator[None]:
+def translate_errors(code: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the driver raises its own hierarchy, Arrow's and OSError

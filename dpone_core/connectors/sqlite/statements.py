@@ -1,4 +1,4 @@
-"""Hook scripts on SQLite, on a writing connection of their own."""
+"""Runs hook scripts on SQLite, each on a writing connection of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SqliteStatements:
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_script(bound.text)
         try:
-            connection = _interruptible(self._uri)
+            connection = _connect_interruptible(self._uri)
             try:
                 self._run(connection, statements, values, autocommit=script.autocommit)
             finally:
@@ -36,11 +36,11 @@ class SqliteStatements:
         return len(statements)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """On a connection that may not write."""
+        """Runs one statement on a read-only connection."""
         bound = bind_tokens(script.sql, script.token_values, lambda ordinal: f":dpone_p{ordinal}")
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         try:
-            connection = _interruptible(self._uri)
+            connection = _connect_interruptible(self._uri)
             try:
                 connection.execute("PRAGMA query_only = ON")
                 cursor = connection.execute(bound.text, values)
@@ -66,7 +66,8 @@ class SqliteStatements:
             cursor.close()
         if connection.in_transaction is autocommit:
             raise ConnectorError(
-                "the script left a transaction open, or ended the one it runs in",
+                "the script must leave the transaction state as it was; it left a transaction open or ended"
+                " the one it runs in",
                 code="hook_transaction_state_changed",
                 fix="end every transaction the script begins; without autocommit, neither begin nor end one",
             )
@@ -74,19 +75,21 @@ class SqliteStatements:
             connection.execute("COMMIT")
 
 
-def _interruptible(uri: str) -> sqlite3.Connection:
-    """A statement stops soon after a signal: Python looks at signals whenever the engine calls back."""
+def _connect_interruptible(uri: str) -> sqlite3.Connection:
+    """A connection whose statements stop soon after a signal: the engine calls back regularly, and Python handles
+    signals then."""
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-    connection.set_progress_handler(_go_on, _STEPS_BETWEEN_CALLS)
+    connection.set_progress_handler(_continue, _STEPS_BETWEEN_CALLS)
     return connection
 
 
-def _go_on() -> int:
+def _continue() -> int:
     return 0
 
 
 def split_script(script: str) -> tuple[str, ...]:
-    """SQLite's own notion of a complete statement (triggers keep inner semicolons); comments alone are dropped."""
+    """The statements of a script, complete by SQLite's own rule (triggers keep inner semicolons); parts with comments
+    only are dropped."""
     statements: list[str] = []
     pending = ""
     for piece in script.split(";"):

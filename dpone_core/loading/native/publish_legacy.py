@@ -83,7 +83,7 @@ class NativeLegacyCoordinator:
         )  # --------------------------------------------------- the target commit boundaries
         finished_at = context.runtime.clock.utc_now()
         context.runtime.cancellation.checkpoint()
-        context.commit_shield.enter_context(context.runtime.cancellation.shielded())
+        context.commit_shield.enter_context(context.runtime.cancellation.shield())
         execution.revalidate(context.config)
         receipt = self._evaluate_gates(execution, done)
         refuse_lost_rows(context, self.transfer, {each.partition.id: each.rows_exported for each in done})
@@ -194,7 +194,7 @@ class NativeLegacyCoordinator:
         context, rows = self.context, running.pump.counters.rows
         refuse_rows_without_window(self.transfer.extraction, rows)
         context.runtime.cancellation.checkpoint()
-        running.shield.enter_context(context.runtime.cancellation.shielded())
+        running.shield.enter_context(context.runtime.cancellation.shield())
         arm_commit(context, self.transfer.extraction, 0)  # renews the lease; the guard below replaces the intent
         partition, request = running.partition, running.request
         done = TransferredPartition(
@@ -217,7 +217,7 @@ class NativeLegacyCoordinator:
     def _is_visible(self, request: StageRequest) -> bool:
         """Whether rows of this partition may be visible; True also when the sink cannot say."""
         try:
-            with self.context.runtime.cancellation.shielded():
+            with self.context.runtime.cancellation.shield():
                 return self.legacy.has_rows(request.ref)
         except Exception:  # noqa: BLE001 - asking must not hide why the load failed
             return True

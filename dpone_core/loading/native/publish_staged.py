@@ -178,7 +178,7 @@ class NativeStagedCoordinator:
         for number, (batch, handle) in enumerate(batches, 1):
             assert handle is not None  # a full refresh was assembled, a partition has its own handle
             shield = context.commit_shield if number == len(batches) else ExitStack()
-            shield.enter_context(cancellation.shielded())
+            shield.enter_context(cancellation.shield())
             try:
                 self._commit(batch, handle, finalized)
             finally:
@@ -252,7 +252,7 @@ class NativeStagedCoordinator:
             error, QualityGateFailure | AcceptanceMetricError | SourceRefusedError | IncompleteRangesError
         )
         try:
-            with self.context.runtime.cancellation.shielded():
+            with self.context.runtime.cancellation.shield():
                 if whole is not None:
                     self.staged.cleanup(whole.ref)
                 for each in staged if refused else ():

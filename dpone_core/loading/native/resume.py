@@ -63,7 +63,7 @@ class ResumeOnlyCoordinator:
         evidence.capture(recorder, Side.SOURCE)
         evidence.capture(recorder, Side.TARGET)
         context.runtime.cancellation.checkpoint()
-        context.commit_shield.enter_context(context.runtime.cancellation.shielded())
+        context.commit_shield.enter_context(context.runtime.cancellation.shield())
         context.commit_state.result = context.commit_state.result.with_acceptance(recorder.run_metrics(0))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 

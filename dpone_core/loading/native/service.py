@@ -186,7 +186,7 @@ class NativeTransferService:
             unknown = CommitUnknown(failure_boundary="checkpoint_persistence", checkpoint_state="incomplete")
         else:
             return
-        with suppress(Exception), self.context.runtime.cancellation.shielded():
+        with suppress(Exception), self.context.runtime.cancellation.shield():
             publish_report(self.context.runtime.evidence, self._build_report(transfer, None, unknown))
 
 

@@ -140,7 +140,7 @@ class PartitionStager:
         try:
             failure = self._collect(work, staged)
         except BaseException:
-            with self.context.runtime.cancellation.shielded():
+            with self.context.runtime.cancellation.shield():
                 work.stop()
                 for thread in threads:
                     thread.join()

@@ -55,7 +55,7 @@ class PartitionWork:
         self._stopped.set()
 
     @contextmanager
-    def shielded(self) -> Iterator[None]:
+    def shield(self) -> Iterator[None]:
         yield
 
     def checkpoint(self) -> None:

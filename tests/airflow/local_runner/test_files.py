@@ -252,13 +252,11 @@ def test_rewriting_respects_the_borders_of_paths(tmp_path: Path) -> None:
     words = ("/data", "--to=/data/x", "file:///data/y", "/my/data", "/data2", "/data/in/z", "a:/data:b")
 
     launch = RewriteSandbox().enter(
-        Program(
-            argv=words, environment={"P": "/data/q"}, mounts=mounts, working_directory="/", scratch=tmp_path / "scratch"
-        )
+        Program(argv=words, env={"P": "/data/q"}, mounts=mounts, working_directory="/", scratch=tmp_path / "scratch")
     )
 
     plan = (tmp_path / "scratch" / "plan.json").read_text()
-    assert launch.environment == {"P": "/host/d/q"}
+    assert launch.env == {"P": "/host/d/q"}
     expected = '["/host/d", "--to=/host/d/x", "file:///host/d/y", "/my/data", "/data2", "/host/i/z", "a:/host/d:b"]'
     assert expected in plan
 

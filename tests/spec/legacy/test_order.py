@@ -297,7 +297,7 @@ class Signals:
     depths: list[int] = field(default_factory=list)
 
     @contextmanager
-    def shielded(self) -> Iterator[None]:
+    def shield(self) -> Iterator[None]:
         self.depth += 1
         try:
             yield

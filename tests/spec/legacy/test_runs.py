@@ -167,7 +167,7 @@ def test_cleanup_removes_what_a_dead_load_never_published_and_no_data(tmp_path: 
     project.written(files_flow("csv"))
     outcome = outcome_of(project.execute("run-1"))
     table = TableName(schema="raw", name="orders")
-    hidden = TargetDirectory(base=tmp_path / "lake", table=table).unpublished(outcome.identity)
+    hidden = TargetDirectory(base=tmp_path / "lake", table=table).unpublished_directory(outcome.identity)
     hidden.mkdir()
     before = parts(project)
     finished = project.dpone("cleanup", "m.yaml", "--run-id", "run-1", "--format", "json")
@@ -181,6 +181,6 @@ def test_a_leftover_is_reported_by_the_next_load(tmp_path: Path) -> None:
     project.written(files_flow("csv"))
     outcome = outcome_of(project.execute("run-1"))
     table = TableName(schema="raw", name="orders")
-    TargetDirectory(base=tmp_path / "lake", table=table).unpublished(outcome.identity).mkdir()
+    TargetDirectory(base=tmp_path / "lake", table=table).unpublished_directory(outcome.identity).mkdir()
     warnings = outcome_of(project.execute("run-2")).warnings
     assert any(warning.startswith("leftovers of an earlier load: raw.__dpone__stg_orders_") for warning in warnings)

@@ -187,7 +187,7 @@ class HeldSignals:
         self._journal, self._after, self._interruption = journal, after, interruption
 
     @contextmanager
-    def shielded(self) -> Iterator[None]:
+    def shield(self) -> Iterator[None]:
         yield
 
     def checkpoint(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dpone_core.connectors.duckdb.database import Database, qualified, resolve
+from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.open import ports_of
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -54,7 +54,7 @@ def warehouse(directory: Path, spoil: str) -> Iterator[tuple[Database, SinkPorts
 
         def spoiled(handle: StagedHandle) -> None:
             if spoil:
-                database.rows(spoil.format(qualified(handle.table)))
+                database.rows(spoil.format(qualify(handle.table)))
 
         ports = ports_of(database)
         yield database, replace(ports, staged=WrongCommit(ports.staged, spoiled))  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def warehouse(directory: Path, spoil: str) -> Iterator[tuple[Database, SinkPorts
 
 
 def rows_of(database: Database) -> int:
-    return int(database.rows(f"SELECT count(*) FROM {qualified(resolve(TARGET))}")[0][0])
+    return int(database.rows(f"SELECT count(*) FROM {qualify(resolve(TARGET))}")[0][0])
 
 
 @pytest.mark.parametrize("manifest", [APPEND, flow()], ids=["append", "refresh"])

@@ -128,7 +128,7 @@ from contextlib import contextmanager
 class Cancellation:
     entered = 0
     @contextmanager
-    def shielded(self):
+    def shield(self):
         Cancellation.entered += 1
         if Cancellation.entered == 3:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,11 +1,11 @@
-"""The strict cast of batches to what a ClickHouse table really stores, ranges of its date types included."""
+"""Casts batches strictly to the types that a ClickHouse table stores, and checks the ranges of its date types."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpone_core.connectors._arrow.cast import StrictCast, same_kind_only
+from dpone_core.connectors._arrow.cast import StrictCast, refuse_kind_change
 from dpone_core.connectors._arrow.types import arrow_type
 from dpone_core.connectors.clickhouse.types import RANGES
 from dpone_core.errors import ConnectorError
@@ -15,10 +15,11 @@ _REFUSED = "staged_value_refused"
 
 
 class StoredCast:
-    """Payload batches -> batches of `stored` (the table's own columns of the payload's names, in payload order)."""
+    """Turns payload batches into batches of `stored`: the columns of the table with the payload's names, in payload
+    order. Raises ConnectorError `staged_value_refused`."""
 
     def __init__(self, payload: TableSchema, stored: TableSchema) -> None:
-        same_kind_only(payload, stored)
+        refuse_kind_change(payload, stored)
         self._cast = StrictCast(stored, code=_REFUSED)
         self._ranges = [
             (index, column, *(pa.scalar(bound, type=arrow_type(column.type)) for bound in RANGES[column.type.native]))

@@ -1,7 +1,7 @@
 """Control tables on ClickHouse: ReplacingMergeTree by the version column, read with FINAL.
 
 compare_and_set is a critical section: in an embedded engine a lock of this process (the directory lock keeps other
-processes out); on a server a `ServerMutex` besides. A row whose answer is lost is read back before anything is said.
+processes out), on a server a `ServerMutex` as well. When the answer to a row is lost, the row is read back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from dpone_core.connectors._sql.control_rows import require_compatible
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.connectors.clickhouse.catalog import facts_of
-from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -46,7 +46,7 @@ class ClickHouseControlTables:
         key = ", ".join(map(quote_backtick, table.key))
         for statement in (
             Ddl(None).create_database(table.schema),
-            f"CREATE TABLE IF NOT EXISTS {qualified(name)} ({columns})"
+            f"CREATE TABLE IF NOT EXISTS {qualify(name)} ({columns})"
             f" ENGINE = ReplacingMergeTree({quote_backtick(table.version_column)}) ORDER BY ({key})",
         ):
             self._session.command(
@@ -59,7 +59,7 @@ class ClickHouseControlTables:
         found = {str(row[0]): str(row[1]) for row in rows}
         for column in require_compatible(table, found, _type_text):
             self._session.command(
-                f"ALTER TABLE {qualified(name)} ADD COLUMN IF NOT EXISTS"
+                f"ALTER TABLE {qualify(name)} ADD COLUMN IF NOT EXISTS"
                 f" {quote_backtick(column.name)} {_type_text(column)}",
                 code="control_table_refused",
                 message="ClickHouse refused to extend a control table",
@@ -69,22 +69,22 @@ class ClickHouseControlTables:
         if not rows:
             return
         names = [column.name for column in table.columns]
-        lines = [json.dumps({name: _written(row.get(name)) for name in names}) for row in rows]
+        lines = [json.dumps({name: _json_value(row.get(name)) for name in names}) for row in rows]
         try:
             self._session.insert_json(
-                qualified(_name(table)), names, lines, message="ClickHouse did not take a control row"
+                qualify(_name(table)), names, lines, message="ClickHouse did not take a control row"
             )
         except ConnectorError:
-            if not all(self._stands(table, row) for row in rows):
+            if not all(self._is_visible(table, row) for row in rows):
                 raise
 
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
         if facts_of(self._session, _name(table)) is None:
             return ()
-        selected = ", ".join(_selected(column) for column in table.columns)
+        selected = ", ".join(_select_expression(column) for column in table.columns)
         key = ", ".join(map(quote_backtick, table.key))
         rows = self._session.rows(
-            f"SELECT {selected} FROM {qualified(_name(table))} AS stored FINAL{_where(table, where)} ORDER BY {key}"
+            f"SELECT {selected} FROM {qualify(_name(table))} AS stored FINAL{_where(table, where)} ORDER BY {key}"
         )
         return tuple(
             {column.name: _value(column, item) for column, item in zip(table.columns, row, strict=True)} for row in rows
@@ -93,7 +93,7 @@ class ClickHouseControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        with self._exclusively(table, key):
+        with self._enter_section(table, key):
             found = self.read(table, key)
             current = found[0] if found else None
             if (current is None) != (expected is None):
@@ -101,7 +101,7 @@ class ClickHouseControlTables:
             if current is not None and any(current[name] != value for name, value in (expected or {}).items()):
                 return False
             if new is not None:
-                self.upsert(table, [_newer(table, current, new)])
+                self.upsert(table, [_with_newer_version(table, current, new)])
             elif current is not None:
                 self._delete(table, key)
             return True
@@ -109,7 +109,7 @@ class ClickHouseControlTables:
     def _delete(self, table: ControlTable, key: ControlRow) -> None:
         try:
             self._session.command(
-                f"ALTER TABLE {qualified(_name(table))} DELETE{_where(table, key)}",
+                f"ALTER TABLE {qualify(_name(table))} DELETE{_where(table, key)}",
                 code="control_table_refused",
                 message="ClickHouse refused to delete a control row",
             )
@@ -117,19 +117,19 @@ class ClickHouseControlTables:
             if self.read(table, key):
                 raise
 
-    def _stands(self, table: ControlTable, row: ControlRow) -> bool:
-        """Whether exactly this version of the row is what a reader sees."""
+    def _is_visible(self, table: ControlTable, row: ControlRow) -> bool:
+        """Whether readers see exactly this version of the row."""
         found = self.read(table, {name: row.get(name) for name in table.key})
         return bool(found) and all(found[0][column.name] == row.get(column.name) for column in table.columns)
 
     @contextmanager
-    def _exclusively(self, table: ControlTable, key: ControlRow) -> Iterator[None]:
+    def _enter_section(self, table: ControlTable, key: ControlRow) -> Iterator[None]:
         with self._process_mutex:
             if self._session.embedded:
                 yield
                 return
             subject = json.dumps([table.schema, table.name, key], default=str, sort_keys=True)
-            with self._server_mutex.held(table.schema, subject):
+            with self._server_mutex.enter(table.schema, subject):
                 yield
 
 
@@ -142,11 +142,11 @@ def _type_text(column: ControlColumn) -> str:
     return f"Nullable({text})" if column.nullable else text
 
 
-def _written(value: ControlValue) -> str | int | None:
+def _json_value(value: ControlValue) -> str | int | None:
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if isinstance(value, datetime) else value
 
 
-def _selected(column: ControlColumn) -> str:
+def _select_expression(column: ControlColumn) -> str:
     quoted = f"stored.{quote_backtick(column.name)}"
     return f"toUnixTimestamp64Micro({quoted})" if column.kind is ControlColumnKind.TIMESTAMP else quoted
 
@@ -170,12 +170,13 @@ def _equals(value: ControlValue) -> str:
     return f"= {value}" if isinstance(value, int) else f"= {literal_backslash(value)}"
 
 
-def _newer(table: ControlTable, current: ControlRow | None, new: ControlRow) -> ControlRow:
-    """The version of a replacement is always greater, even if two clocks agree or one runs behind."""
+def _with_newer_version(table: ControlTable, current: ControlRow | None, new: ControlRow) -> ControlRow:
+    """The row with a version greater than the current one's, even if two clocks agree or one runs behind. Raises
+    ConnectorError `control_table_refused` for a row without a version."""
     version = new.get(table.version_column)
     before = current.get(table.version_column) if current else None
     if not isinstance(version, datetime):
-        raise ConnectorError("a control row needs its version", code="control_table_refused")
+        raise ConnectorError("a control row must have a value in its version column", code="control_table_refused")
     if isinstance(before, datetime) and version <= before:
         return {**new, table.version_column: before + timedelta(microseconds=1)}
     return new

@@ -1,4 +1,4 @@
-"""How the staging table of a load is laid out, and what an existing target forbids."""
+"""The definition of a load's staging table on ClickHouse, and which existing targets are refused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ PUBLISHABLE_ENGINES = REPLICATED_ENGINES | {"MergeTree"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """`create` makes an empty staging table; `target` is the existing target, None when absent."""
+    """`create` is the statement that creates the empty staging table; `target` is the existing target, None when
+    absent."""
 
     create: str
     target: TableFacts | None
 
 
 def layout_of(session: Session, request: StageRequest, target: TableName, staged: TableName) -> Layout:
-    """An existing target is copied where staging must or can be like it; otherwise the payload decides."""
+    """The layout of staging: a copy of the existing target where staging must or can be like it, otherwise a table for
+    the payload. Raises ConnectorError `physical_design_mismatch`."""
     facts = facts_of(session, target)
     refuse_nullable_keys(request, target_exists=facts is not None)
     ddl = Ddl(request.physical_design.cluster)
@@ -44,7 +46,7 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
         )
     if request.physical_design.cluster and facts.engine not in REPLICATED_ENGINES:
         raise ConnectorError(
-            f"the target's engine {facts.engine} holds other rows on every node of the cluster",
+            f"the target's engine {facts.engine} keeps different rows on each node of the cluster",
             code="physical_design_mismatch",
             fix="make it a ReplicatedMergeTree, or remove physical_design.storage.clickhouse.cluster",
         )
@@ -58,14 +60,15 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
 
 
 def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:
-    """ClickHouse refuses a nullable sorting key with a text nobody understands (LIFE-32)."""
+    """Raises ConnectorError `order_by_column_nullable`; ClickHouse's own message for a nullable sorting key does not
+    say what to do (LIFE-32)."""
     design = request.physical_design
     order_by = design.order_by or (() if target_exists else merge_key_of(request))
     keys = (*order_by, *((design.partition_by.column,) if design.partition_by else ()))
     for name in keys:
         column = request.schema.find(name)
         if column is None:
-            raise ConnectorError(f"key column {name!r} is not part of the payload", code="physical_design_mismatch")
+            raise ConnectorError(f"key column {name!r} is not a column of the source", code="physical_design_mismatch")
         if column.nullable:
             raise ConnectorError(
                 f"column {name!r} is nullable and cannot be part of ORDER BY or PARTITION BY",
@@ -75,7 +78,8 @@ def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:
 
 
 def refuse_other_design(session: Session, request: StageRequest, target: TableName, scratch: TableName) -> None:
-    """Compares keys as ClickHouse normalises them: `scratch` was created from the request."""
+    """Raises ConnectorError `physical_design_mismatch` when the target has other keys than the request. Both are
+    compared as ClickHouse normalises them; `scratch` is a table created from the request."""
     existing, asked = facts_of(session, target), facts_of(session, scratch)
     if existing is None or asked is None:
         return
@@ -93,7 +97,7 @@ def refuse_other_design(session: Session, request: StageRequest, target: TableNa
 
 
 def _bare(key: str) -> str:
-    """A key without the parentheses around it as a whole: `(id)` and `id` are one key."""
+    """A key without the parentheses around it: `(id)` and `id` are the same key."""
     depths = list(accumulate((character == "(") - (character == ")") for character in key))
     whole = key.startswith("(") and depths[-1] == 0 and 0 not in depths[:-1]
     return _bare(key[1:-1]) if whole else key
@@ -113,12 +117,12 @@ def _create_new(
 
 
 def merge_key_of(request: StageRequest) -> tuple[str, ...]:
-    """The columns a merge finds rows by, and the order of a target that is made for it."""
+    """The columns by which a merge finds rows; a target created for a merge is ordered by them."""
     return request.unique_key if request.strategy is StrategyMode.INCREMENTAL_MERGE else ()
 
 
 def create_as_requested(request: StageRequest, scratch: TableName) -> str:
-    """The table the request alone describes, whatever the target is."""
+    """The statement that creates a table from the request alone, whatever the target looks like."""
     schema = staged_schema(request.schema, request.lineage)
     return _create_new(Ddl(request.physical_design.cluster), request, schema, scratch, None)
 
@@ -137,5 +141,6 @@ def _refuse_missing_columns(existing: TableSchema, wanted: TableSchema) -> None:
     for column in existing.columns:
         if wanted.find(column.name) is None and not column.nullable:
             raise ConnectorError(
-                f"the target's column {column.name!r} has no NULLs and is not loaded", code="physical_design_mismatch"
+                f"the target's column {column.name!r} is not nullable, and the source has no such column",
+                code="physical_design_mismatch",
             )

@@ -1,4 +1,4 @@
-"""Lineage values of staged rows as DEFAULT expressions, and ClickHouse's spelling of the row id."""
+"""The lineage columns of staged rows as DEFAULT expressions, and the row id in ClickHouse's SQL."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A critical section between processes that share a ClickHouse server, which has no row locks and no transactions.
 
-Whoever wants to enter creates a table of a hashed name with a token of its own, then looks who else has one. Alone, it
-is inside; otherwise it takes its claim back and tries again. Of two that enter at once the later one sees the earlier
-claim, so never both are inside; both may step back, which chance resolves. A claim older than the expiry is a dead
-process's: it is not counted, and dropped by its own name, which nobody else ever had. Not a fence: a process that
-sleeps inside for longer than the expiry wakes up beside its successor.
+A process creates a claim: a table of a hashed name with a token of its own. Then it lists the claims. If its claim is
+the only one, it is inside; otherwise it drops the claim and tries again. Of two processes that enter at the same time,
+the later one sees the earlier claim, so never both are inside. Both may drop their claims; random waits resolve that. A
+claim older than the expiry belongs to a dead process: it is ignored, and dropped by its own name, which no other
+process uses. This is no fence: a process that sleeps inside for longer than the expiry continues next to its successor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import uuid4
 
-from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -29,7 +29,7 @@ _PAUSE_SECONDS: Final = (0.02, 0.2)
 
 
 class ServerMutex:
-    """Sections of one server; times are the server's."""
+    """Critical sections on one server; ages are by the server's clock."""
 
     def __init__(
         self, session: Session, *, expiry_seconds: float = EXPIRY_SECONDS, wait_seconds: float = WAIT_SECONDS
@@ -39,15 +39,17 @@ class ServerMutex:
         self._wait_seconds = wait_seconds
 
     @contextmanager
-    def held(self, schema: str, subject: str) -> Iterator[None]:
-        """Enters the section of `subject`. Raises ConnectorError `control_table_busy` when the wait is over."""
+    def enter(self, schema: str, subject: str) -> Iterator[None]:
+        """Enters the section of `subject` until the block ends. Raises ConnectorError `control_table_busy` after the
+        wait."""
         prefix = f"__dpone__mutex_{hashlib.sha256(subject.encode()).hexdigest()[:32]}_"
         claim = TableName(schema=schema, name=prefix + uuid4().hex[:16])
         deadline = time.monotonic() + self._wait_seconds
-        while not self._entered(claim, prefix):
+        while not self._try_enter(claim, prefix):
             if time.monotonic() >= deadline:
                 raise ConnectorError(
-                    f"another process has been changing a control row for {self._wait_seconds:g} s",
+                    "a control row could not be changed: other processes were changing it for"
+                    f" {self._wait_seconds:g} s",
                     code="control_table_busy",
                     fix="run again; nothing was changed",
                 )
@@ -57,13 +59,13 @@ class ServerMutex:
         finally:
             self._drop(claim)
 
-    def _entered(self, claim: TableName, prefix: str) -> bool:
+    def _try_enter(self, claim: TableName, prefix: str) -> bool:
         if any(age < self._expiry_seconds for age in self._claims(claim, prefix).values()):
             return False
         entered = False
         try:
             self._session.command(
-                f"CREATE TABLE {qualified(claim)} (taken UInt8) ENGINE = Null",
+                f"CREATE TABLE {qualify(claim)} (taken UInt8) ENGINE = Null",
                 code="control_table_refused",
                 message="ClickHouse refused to create a table of the control schema",
             )
@@ -78,7 +80,7 @@ class ServerMutex:
         return entered
 
     def _claims(self, claim: TableName, prefix: str) -> dict[str, int]:
-        """Names and ages in seconds."""
+        """The claims of the section: name and age in seconds."""
         rows = self._session.rows(
             "SELECT name, dateDiff('second', metadata_modification_time, now()) FROM system.tables"
             " WHERE database = {database:String} AND startsWith(name, {prefix:String})",
@@ -87,5 +89,5 @@ class ServerMutex:
         return {str(name): int(age) for name, age in rows}
 
     def _drop(self, claim: TableName) -> None:
-        """A claim that cannot be dropped expires; what was done inside is done."""
+        """Drops a claim. A failure is ignored: the claim expires, and the work inside is done."""
         self._session.attempt(Ddl(None).drop(claim))

@@ -6,7 +6,7 @@ from functools import partial
 
 from dpone_core.connectors._sql.probe import SinkProbeDialect, SqlSinkProbe
 from dpone_core.connectors.clickhouse.catalog import schema_of
-from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.source.probe import COUNTS
 
@@ -16,7 +16,7 @@ def sink_probe(session: Session) -> SqlSinkProbe:
         SinkProbeDialect(
             resolve=session.resolve,
             schema_of=partial(schema_of, session),
-            qualified=qualified,
+            qualify=qualify,
             rows=session.rows,
             counts=COUNTS,
         )

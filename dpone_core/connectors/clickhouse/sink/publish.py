@@ -1,11 +1,14 @@
-"""THE commit boundary on ClickHouse: one atomic statement per load, and what to believe when its answer is lost.
+"""The commit boundary on ClickHouse: publishes a load by one atomic statement, and finds out what happened when its
+answer is lost.
 
-Before it, staging is made indistinguishable from a target: DEFAULTs and the deduplication window go, the load marker
-comes in as the table's comment. full_refresh exchanges (or renames, when there is no target: readers see no table,
-then all of it). A load whose rows lie in one partition moves it (append) or replaces it (partition_replace); all others
-exchange a shadow. EXCHANGE is its own inverse, so the marker is looked at before and never after repeating it. A lost
-answer is settled behind a fence: the source of the statement is renamed away, so that a statement still under way can
-no longer succeed. A replaced partition carries no marker: it is compared with staging.
+First the staging table gets the form of a target: DEFAULTs and the deduplication window are removed, and the load
+marker becomes the table's comment. full_refresh exchanges it with the target, or renames it when there is no target. A
+load whose rows lie in one partition moves it (append) or replaces it (partition_replace); every other load exchanges a
+shadow table. EXCHANGE is its own inverse, so it is repeated only after the marker has been read.
+
+When an answer is lost, the source table of the statement is renamed to a fence name, so that a statement that is still
+running cannot succeed any more; then the marker is read. A replaced partition carries no marker: it is compared with
+staging.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ from dpone_core.connectors.clickhouse.catalog import (
     facts_of,
     partitions_of,
 )
-from dpone_core.connectors.clickhouse.ddl import WINDOW_SETTING, Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import WINDOW_SETTING, Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session, answer_is_lost
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
-from dpone_core.model.artifacts import SCRATCH, comment_with_marker, load_marker
+from dpone_core.model.artifacts import SCRATCH, STAGING, LoadRef, comment_with_marker, load_marker, marker_in
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, StagedHandle
@@ -35,8 +38,55 @@ from .shadow import UNTOUCHED, Content, Shadow
 
 
 def publish(session: Session, handle: StagedHandle, target: TableName, shadow: TableName) -> FinalizeResult:
-    """Publishes once; called again for a load that is already published it changes nothing."""
+    """Publishes one staged load. If the load is already published it changes nothing and returns its counts."""
     return _Publication(session, handle, target, shadow).run()
+
+
+class ClickHousePublications:
+    """PublicationPort over one session: finds out whether an append of a dead process was published.
+
+    RENAME and EXCHANGE take the load marker with them. MOVE PARTITION writes no marker, but it empties the staging
+    table, which exists until cleanup, under its own name or under the fence name. Without a staging table nothing
+    proves that a partition was moved.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def row_count(self, target: TableName) -> int | None:
+        table = self._session.resolve(target)
+        return 0 if facts_of(self._session, table) is None else count_of(self._session, table)
+
+    def last_marker(self, target: TableName) -> str | None:
+        facts = facts_of(self._session, self._session.resolve(target))
+        return None if facts is None else marker_in(facts.comment)
+
+    def contains(self, ref: LoadRef, marker_before: str | None) -> bool | None:
+        marker = self.last_marker(ref.target)
+        if marker is None:
+            return False
+        if marker == load_marker(ref.identity):
+            return True
+        partitions = self._staged_partitions(ref)
+        if partitions is None:
+            return None
+        if not partitions:
+            return True if self._was_handed_over(ref) else None
+        return False if len(partitions) == 1 or marker == marker_before else None
+
+    def _was_handed_over(self, ref: LoadRef) -> bool:
+        """Whether an empty staging table was published: a publication first marks it, so an empty one without the mark
+        was never filled."""
+        tables = (facts_of(self._session, artifact_of(self._session, ref, role)) for role in (STAGING, SCRATCH))
+        return any(facts is not None and load_marker(ref.identity) in facts.comment for facts in tables)
+
+    def _staged_partitions(self, ref: LoadRef) -> tuple[str, ...] | None:
+        """The partitions that are still in the staging table of the load; None when there is no such table."""
+        for role in (STAGING, SCRATCH):
+            table = artifact_of(self._session, ref, role)
+            if facts_of(self._session, table) is not None:
+                return partitions_of(self._session, table)
+        return None
 
 
 class _Publication:
@@ -53,7 +103,7 @@ class _Publication:
     def run(self) -> FinalizeResult:
         facts = facts_of(self._session, self._target)
         if facts is not None and self._marker in facts.comment:
-            return self._published_before()
+            return self._result_of_earlier_call()
         staged = facts_of(self._session, self._staged)
         self._was_prepared = staged is not None and self._marker in staged.comment
         self._prepare(facts)
@@ -76,7 +126,7 @@ class _Publication:
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
             if self._handle.staged_rows > 0 and self._was_prepared and self._staging_is_empty():
-                return self._published_before()
+                return self._result_of_earlier_call()
             self._refuse_unseen_rows()
             return self._result("nothing_to_append")
         if len(partitions) == 1:
@@ -93,7 +143,10 @@ class _Publication:
 
     def _replace(self, facts: TableFacts) -> FinalizeResult:
         if not facts.partition_key:
-            raise ConnectorError("the target has no partitions", code="physical_design_mismatch")
+            raise ConnectorError(
+                "partition_replace needs a partitioned target; the target has no partitions",
+                code="physical_design_mismatch",
+            )
         partitions = partitions_of(self._session, self._staged)
         if not partitions:
             self._refuse_unseen_rows()
@@ -107,10 +160,11 @@ class _Publication:
         return self._result("replace_partition", expected=expected)
 
     def _refuse_unseen_rows(self) -> None:
-        """Rows that were counted in staging and are not found now: another node answers (CH-22)."""
+        """Raises ConnectorError `finaliser_refused` when rows that were counted in staging are not found now, because
+        another node answers (CH-22)."""
         if self._handle.staged_rows:
             raise ConnectorError(
-                "the staged rows are not where they were counted; nothing was published",
+                "the rows that were counted in staging are not found there now; nothing was published",
                 code="finaliser_refused",
                 fix="let every request of a load reach one node, or make the tables replicated ones",
             )
@@ -122,7 +176,7 @@ class _Publication:
         return self._result("exchange_shadow", expected=content.rows, updated=content.updated)
 
     def _prepare(self, facts: TableFacts | None) -> None:
-        """Touches staging only, and may run twice."""
+        """Gives the staging table the form of a target; repeatable, and changes nothing else."""
         names = lineage_names(self._handle.request.lineage)
         with_default = [name for name in defaulted_columns_of(self._session, self._staged) if name in names]
         if with_default:
@@ -145,28 +199,31 @@ class _Publication:
         if not answer_is_lost(error):
             raise foreign_error(error, UNTOUCHED, "finaliser_refused") from error
         try:
-            published = is_published() or self._published_behind_fence(published_from, is_published)
+            published = is_published() or self._check_behind_fence(published_from, is_published)
         except ConnectorError:
             raise CommitOutcomeUnknownError(
-                "the answer to the publishing statement is lost and the target cannot be asked"
+                "the answer to the publishing statement was lost, and the target cannot be read: whether the"
+                " rows are there is unknown"
             ) from error
         if not published:
             raise ConnectorError(
-                "the connection was lost while publishing; the target is as it was", code="finaliser_refused"
+                "the connection was lost while publishing; the target is unchanged", code="finaliser_refused"
             ) from error
 
     def _require_staged_rows(self) -> None:
-        """Counted again right before: a range may have been staged anew by a process that was given up."""
+        """Counts the staging table right before the publication. Raises ConnectorError `finaliser_refused` when another
+        process has changed it since."""
         found = count_of(self._session, self._staged)
         if found != self._handle.staged_rows:
             raise ConnectorError(
-                f"{self._handle.staged_rows} rows were staged and staging holds {found}; the target is as it was",
+                f"{self._handle.staged_rows} rows were staged and staging holds {found}; the target is unchanged",
                 code="finaliser_refused",
                 fix="run again; let no other process write into the staging of this load",
             )
 
-    def _published_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
-        """Renames the source of the statement away, so that it cannot succeed any more, and looks again."""
+    def _check_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
+        """Renames the source table of the statement, so that the statement cannot succeed any more, and says whether it
+        had."""
         if facts_of(self._session, published_from) is not None:
             aside = artifact_of(self._session, self._handle.ref, SCRATCH)
             self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
@@ -182,25 +239,27 @@ class _Publication:
         return count_of(self._session, self._staged) == 0
 
     def _holds_staged(self, partition: str) -> bool:
-        """Whether target and staging have equal rows in this partition."""
+        """Whether target and staging have the same rows in this partition."""
         found = [
             self._session.rows(
-                f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualified(table)}"
+                f"SELECT count(), toString(sum(cityHash64(tuple(*)))) FROM {qualify(table)}"
                 f" WHERE _partition_id = {literal_backslash(partition)}"
             )
             for table in (self._target, self._staged)
         ]
         return found[0] == found[1]
 
-    def _published_before(self) -> FinalizeResult:
-        """By an earlier call: a failure of this one says nothing against it."""
+    def _result_of_earlier_call(self) -> FinalizeResult:
+        """The counts of a load that an earlier call has published. Raises CommitOutcomeUnknownError when they cannot be
+        read, because the target has been changed."""
         try:
-            return self._result("already_published", updated=self._updated_before())
+            return self._result("already_published", updated=self._updates_of_earlier_call())
         except ConnectorError as error:
-            raise CommitOutcomeUnknownError("the target is published and its rows could not be counted") from error
+            raise CommitOutcomeUnknownError("the target is published, but its rows could not be counted") from error
 
-    def _updated_before(self) -> int:
-        """After a merge the shadow holds the target as it was, until cleanup; without a shadow there was no target."""
+    def _updates_of_earlier_call(self) -> int:
+        """How many rows a published merge has updated. Until cleanup the shadow table holds the target as it was
+        before; without a shadow there was no target."""
         merged = self._handle.request.strategy is StrategyMode.INCREMENTAL_MERGE
         if not merged or facts_of(self._session, self._shadow.table) is None:
             return 0
@@ -208,7 +267,8 @@ class _Publication:
         return updated
 
     def _result(self, finaliser: str, *, expected: int | None = None, updated: int = 0) -> FinalizeResult:
-        """The target is published here: a count that fails now must not look like a failed publication."""
+        """Counts the published target. Raises CommitOutcomeUnknownError when that fails, because the publication itself
+        has succeeded."""
         try:
             total = count_of(self._session, self._target)
         except ConnectorError:

@@ -1,4 +1,4 @@
-"""Staging of key ranges on ClickHouse: found again by name, and put together by hard links, without copying rows."""
+"""Staging of key ranges on ClickHouse: found again by name, and put together by hard links without copying rows."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class ClickHouseRanges:
             self._run(ddl.create_database(schema or ""))
 
     def _refuse_local_days(self, request: StageRequest) -> None:
-        """Ranges end at midnight in UTC: where the target's days begin at another hour, two of them would meet in one
-        partition, and the second would replace what the first has loaded."""
+        """Raises ConnectorError `physical_design_mismatch` for a target whose partition column is in another time zone.
+        Ranges end at midnight UTC; if the target's days begin at another hour, two ranges share a partition and the
+        second would replace the rows of the first."""
         partition, target = request.physical_design.partition_by, self._session.resolve(request.target)
         if request.strategy is not StrategyMode.PARTITION_REPLACE or partition is None:
             return
@@ -65,7 +66,10 @@ class ClickHouseRanges:
             )
         handle = self._handle(request)
         if handle.staged_rows != sum(part.staged_rows for part in parts):
-            raise ConnectorError("the staged ranges hold another number of rows", code="staged_row_count_mismatch")
+            raise ConnectorError(
+                "the rows copied from the staged ranges are not as many as the ranges hold",
+                code="staged_row_count_mismatch",
+            )
         return handle
 
     def _handle(self, request: StageRequest) -> StagedHandle:

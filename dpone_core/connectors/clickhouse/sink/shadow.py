@@ -1,8 +1,9 @@
-"""Building what an EXCHANGE will publish: a copy of the target by hard links, changed where this load changes it.
+"""Builds the shadow table that an EXCHANGE publishes: a copy of the target by hard links, with the changes of this
+load.
 
-Nobody reads the shadow, so it may take many statements. It is sealed last: its rows are counted against what they must
-be, the target's against what they were, so that a row somebody else wrote meanwhile is not lost unnoticed, and the load
-marker comes in.
+Nobody reads the shadow, so building it may take many statements. At the end its rows are compared with the expected
+number, and the target's rows with their number at the beginning, so that rows that another process wrote meanwhile are
+not lost. Then it gets the load marker.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from dataclasses import dataclass
 from dpone_core.connectors._sql.keys import refuse_ambiguous_target
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.connectors.clickhouse.catalog import count_of, partitions_of, schema_of
-from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.sink import StagedHandle
 
-UNTOUCHED = "ClickHouse refused to publish; the target is as it was"
+UNTOUCHED = "ClickHouse refused to publish; the target is unchanged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Rows of the target when the shadow was begun, and once it is published; how many of them a merge updated."""
+    """Row counts: the target when the shadow was begun, the target once it is published, and the rows that a merge
+    updated."""
 
     before: int
     rows: int
@@ -31,7 +33,7 @@ class Content:
 
 
 class Shadow:
-    """One shadow table of one load. Every method but `matches` creates it anew; the target is only read."""
+    """The shadow table of one load. Every method but `matches` creates the table anew; the target is only read."""
 
     def __init__(self, session: Session, handle: StagedHandle, target: TableName, shadow: TableName) -> None:
         self._session = session
@@ -55,7 +57,8 @@ class Shadow:
         return Content(before=before, rows=kept + self._staged_rows)
 
     def merge(self) -> Content:
-        """Partitions without a staged key are linked as they are; the others are written without the rows that go."""
+        """Links partitions without a staged key unchanged, and writes the other partitions without the rows that the
+        merge replaces."""
         before = count_of(self._session, self._target)
         updated, touched = self.matches(self._target)
         replaced = sum(touched.values())
@@ -64,7 +67,7 @@ class Shadow:
         for partition in touched:
             self._run(self._ddl.drop_partition(self.table, partition), self._rest_of(partition))
         if updated and self._request.target_only:
-            self._run(*map(self._completed, partitions_of(self._session, self._staged)))
+            self._run(*map(self._completion_query, partitions_of(self._session, self._staged)))
         else:
             self._attach_staged()
         return Content(before=before, rows=before - replaced + self._staged_rows, updated=updated)
@@ -84,9 +87,9 @@ class Shadow:
                 )
 
     def matches(self, table: TableName) -> tuple[int, dict[str, int]]:
-        """Staged keys that `table` has, and how many of its rows have them, by partition id."""
+        """How many staged keys `table` has, and how many rows of it have them, by partition id."""
         keys = self._keys()
-        where = f"FROM {qualified(table)} WHERE {self._is_staged()}"
+        where = f"FROM {qualify(table)} WHERE {self._staged_condition()}"
         distinct = int(self._session.rows(f"SELECT uniqExact({keys}) {where}")[0][0])
         if not distinct:
             return 0, {}
@@ -94,11 +97,9 @@ class Shadow:
         return distinct, {str(partition): int(count) for partition, count in rows}
 
     def rows_outside(self, partitions: tuple[str, ...]) -> int:
-        """Rows of the target that a replacement of these partitions leaves alone."""
+        """How many rows of the target lie outside these partitions, which a replacement keeps."""
         listed = ", ".join(map(literal_backslash, partitions))
-        rows = self._session.rows(
-            f"SELECT count() FROM {qualified(self._target)} WHERE _partition_id NOT IN ({listed})"
-        )
+        rows = self._session.rows(f"SELECT count() FROM {qualify(self._target)} WHERE _partition_id NOT IN ({listed})")
         return int(rows[0][0])
 
     def _clone(self) -> None:
@@ -111,13 +112,13 @@ class Shadow:
     def _rest_of(self, partition: str) -> str:
         names = ", ".join(map(quote_backtick, self._columns()))
         return (
-            f"INSERT INTO {qualified(self.table)} ({names}) SELECT {names} FROM {qualified(self._target)}"
-            f" WHERE _partition_id = {literal_backslash(partition)} AND NOT {self._is_staged()}"
+            f"INSERT INTO {qualify(self.table)} ({names}) SELECT {names} FROM {qualify(self._target)}"
+            f" WHERE _partition_id = {literal_backslash(partition)} AND NOT {self._staged_condition()}"
             " SETTINGS insert_deduplicate = 0"
         )
 
-    def _completed(self, partition: str) -> str:
-        """Staged rows of one partition, with what only the target knows of the rows they update."""
+    def _completion_query(self, partition: str) -> str:
+        """The staged rows of one partition, completed with the `target_only` columns of the rows that they update."""
         kept = self._request.target_only
         columns = self._columns()
         names = ", ".join(map(quote_backtick, columns))
@@ -125,9 +126,9 @@ class Shadow:
         known = ", ".join(map(quote_backtick, (*self._request.unique_key, *kept)))
         same = " AND ".join(f"staged.{key} = kept.{key}" for key in map(quote_backtick, self._request.unique_key))
         return (
-            f"INSERT INTO {qualified(self.table)} ({names}) SELECT {values}"
-            f" FROM (SELECT * FROM {qualified(self._staged)} WHERE _partition_id = {literal_backslash(partition)})"
-            f" AS staged LEFT ANY JOIN (SELECT {known} FROM {qualified(self._target)} WHERE {self._is_staged()})"
+            f"INSERT INTO {qualify(self.table)} ({names}) SELECT {values}"
+            f" FROM (SELECT * FROM {qualify(self._staged)} WHERE _partition_id = {literal_backslash(partition)})"
+            f" AS staged LEFT ANY JOIN (SELECT {known} FROM {qualify(self._target)} WHERE {self._staged_condition()})"
             f" AS kept ON {same} SETTINGS insert_deduplicate = 0, join_use_nulls = 1"
         )
 
@@ -139,10 +140,11 @@ class Shadow:
         listed = ", ".join(map(quote_backtick, self._request.unique_key))
         return f"({listed})" if len(self._request.unique_key) > 1 else listed
 
-    def _is_staged(self) -> str:
-        """0 for a NULL key, which IN would answer with NULL and NOT would then lose."""
+    def _staged_condition(self) -> str:
+        """The condition that a row's key is staged; 0 for a NULL key, for which IN answers NULL and NOT would drop the
+        row."""
         listed = ", ".join(map(quote_backtick, self._request.unique_key))
-        return f"ifNull({self._keys()} IN (SELECT {listed} FROM {qualified(self._staged)}), 0)"
+        return f"ifNull({self._keys()} IN (SELECT {listed} FROM {qualify(self._staged)}), 0)"
 
     def _run(self, *statements: str) -> None:
         for statement in statements:

@@ -1,7 +1,8 @@
-"""Staged rows of ClickHouse as Arrow, in pages of one part each: the embedded engine cannot stream Arrow.
+"""Reads staged rows of ClickHouse back as Arrow, one page of one part at a time: the embedded engine cannot stream
+Arrow.
 
-Parts are immutable and merges are stopped meanwhile, so every row is read once; if a part vanished nevertheless the
-count falls short and nothing is claimed.
+Parts are immutable and merges are stopped meanwhile, so every row is read once. If a part vanished nevertheless, fewer
+rows are read than were staged, which is an error.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.connectors.clickhouse.catalog import schema_of
-from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -36,10 +37,10 @@ class ClickHouseStagedRows:
         return arrow_schema(payload)
 
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
-        schema, table = handle.payload_schema, qualified(handle.table)
+        schema, table = handle.payload_schema, qualify(handle.table)
         cast = StrictCast(schema, code=_UNREADABLE)
         stored = schema_of(self._session, handle.table) or TableSchema(columns=())
-        selected = ", ".join(_selected(column, stored) for column in schema.columns)
+        selected = ", ".join(_select_expression(column, stored) for column in schema.columns)
         rows = 0
         stopped = self._session.attempt(f"SYSTEM STOP MERGES {table}") is None
         try:
@@ -52,8 +53,8 @@ class ClickHouseStagedRows:
                         message="ClickHouse did not give staged rows back",
                     )
                     rows += page.num_rows
-                    for batch in bounded(page.to_batches()):
-                        yield cast(_plain(batch, schema))
+                    for batch in limit_batch_rows(page.to_batches()):
+                        yield cast(_decode_batch(batch, schema))
         finally:
             if stopped:
                 self._start_merges(table)
@@ -61,7 +62,8 @@ class ClickHouseStagedRows:
             raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
 
     def _start_merges(self, table: str) -> None:
-        """Staging becomes the target: it must not be published with its merges stopped without anybody knowing."""
+        """Starts the merges again: the staging table becomes the target, which must not stay with
+        its merges stopped."""
         self._session.command(
             f"SYSTEM START MERGES {table}", code=_UNREADABLE, message="merges of staging could not be started again"
         )
@@ -75,8 +77,8 @@ class ClickHouseStagedRows:
         return [(str(name), int(count)) for name, count in rows]
 
 
-def _selected(column: Column, stored: TableSchema) -> str:
-    """Arrow output writes DateTime as a bare integer."""
+def _select_expression(column: Column, stored: TableSchema) -> str:
+    """The SQL that reads a column; Arrow output writes DateTime as a bare integer."""
     quoted = quote_backtick(column.name)
     held = stored.find(column.name)
     if held is not None and held.type.native == "DateTime":
@@ -84,8 +86,9 @@ def _selected(column: Column, stored: TableSchema) -> str:
     return quoted
 
 
-def _plain(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """Text leaves ClickHouse as bytes and wall clocks as instants in UTC, under which they are stored."""
+def _decode_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """The batch in the payload's types: ClickHouse sends text as bytes, and wall clocks as the UTC instants they are
+    stored as."""
     columns = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
         if column.type.kind is ColumnKind.STRING:

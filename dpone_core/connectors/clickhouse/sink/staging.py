@@ -1,4 +1,4 @@
-"""Run-scoped staging on ClickHouse: create, fill, count; project lineage; publish; clean up."""
+"""The staging table of one load on ClickHouse: create, fill and count, check lineage, publish, clean up."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import ExitStack, closing, nullcontext
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, bounded
-from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, limit_batch_rows
+from dpone_core.connectors._sql.keys import refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, schema_of
-from dpone_core.connectors.clickhouse.ddl import Ddl, qualified
+from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING, LoadRef
@@ -28,7 +28,8 @@ from .publish import publish
 
 
 class ClickHouseStaging:
-    """StagedLoadPort. Staging is a MergeTree table like the target; every block carries a token of its own."""
+    """StagedLoadPort. The staging table is a MergeTree table like the target; every inserted block has a token of its
+    own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -42,16 +43,16 @@ class ClickHouseStaging:
             try:
                 stored = self._create(request, ddl, target, staged)
                 rows = self._fill(request, staged, stored, batches)
-                found = count_of(self._session, staged)
-                if found != rows:
+                counted_rows = count_of(self._session, staged)
+                if counted_rows != rows:
                     raise ConnectorError(
-                        f"{rows} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
+                        f"{rows} rows were sent to staging and {counted_rows} arrived", code="staged_row_count_mismatch"
                     )
                 self._refuse_repeated_keys(request, staged)
             except BaseException:
                 self._drop_quietly(ddl, staged)
                 raise
-        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
+        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=counted_rows)
 
     def project_lineage(self, handle: StagedHandle) -> LineageProjection:
         lineage = handle.request.lineage
@@ -65,7 +66,7 @@ class ClickHouseStaging:
             return LineageProjection(columns=(), rows=0)
         counts = [f"countIf({condition})" for condition in conditions]
         whole = f"countIf({' AND '.join(conditions)})"
-        row = self._session.rows(f"SELECT count(), {whole}, {', '.join(counts)} FROM {qualified(handle.table)}")[0]
+        row = self._session.rows(f"SELECT count(), {whole}, {', '.join(counts)} FROM {qualify(handle.table)}")[0]
         held = tuple(name for name, count in zip(names, row[2:], strict=True) if count == row[0])
         return LineageProjection(columns=held, rows=int(row[1]))
 
@@ -74,7 +75,8 @@ class ClickHouseStaging:
         return publish(self._session, handle, self._session.resolve(handle.request.target), shadow)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Tries every table, so that one failure leaves no other behind."""
+        """Drops every table of the load, even when dropping one of them fails. Raises ConnectorError
+        `staged_cleanup_failed`."""
         ddl = Ddl(ref.cluster)
         with ExitStack() as drops:
             for role in (SCRATCH, SHADOW, STAGING):
@@ -99,8 +101,8 @@ class ClickHouseStaging:
             self._session.command(
                 statement, code="staging_refused", message="ClickHouse refused to create the staging table"
             )
-        found = schema_of(self._session, staged)
-        columns = [column for name in request.schema.names if found and (column := found.find(name))]
+        counted_rows = schema_of(self._session, staged)
+        columns = [column for name in request.schema.names if counted_rows and (column := counted_rows.find(name))]
         return TableSchema(columns=tuple(columns))
 
     def _fill(
@@ -109,9 +111,9 @@ class ClickHouseStaging:
         cast = StoredCast(request.schema, stored)
         rows = 0
         identity = request.identity
-        for number, block in enumerate(blocks(map(cast, bounded(without_null_keys(request, batches))))):
+        for number, block in enumerate(blocks(map(cast, limit_batch_rows(refuse_null_keys(request, batches))))):
             self._session.insert(
-                qualified(staged),
+                qualify(staged),
                 block,
                 token=f"{identity.load_id}/{identity.attempt}/{number}",
                 message="ClickHouse did not take a block of staged rows",
@@ -122,11 +124,12 @@ class ClickHouseStaging:
     def _refuse_repeated_keys(self, request: StageRequest, staged: TableName) -> None:
         keys = ", ".join(map(quote_backtick, merge_key_of(request)))
         if keys:
-            repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count() > 1"
+            repeated = f"SELECT 1 FROM {qualify(staged)} GROUP BY {keys} HAVING count() > 1"
             refuse_repeated_keys(request, int(self._session.rows(f"SELECT count() FROM ({repeated})")[0][0]))
 
     def _drop_quietly(self, ddl: Ddl, staged: TableName) -> None:
-        """The primary error is on its way; what cannot be dropped now shows up as a leftover."""
+        """Drops the staging table after an error, which is the one to report; if that fails the table is reported as a
+        leftover."""
         try:
             self._session.command(ddl.drop(staged))
         except DponeError:

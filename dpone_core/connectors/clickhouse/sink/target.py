@@ -1,10 +1,10 @@
-"""The target on ClickHouse: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a ClickHouse target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
 from dpone_core.connectors.clickhouse.catalog import artifact_of, schema_of, table_names
 from dpone_core.connectors.clickhouse.ddl import Ddl
@@ -24,7 +24,7 @@ _SHADOWED = frozenset({StrategyMode.INCREMENTAL_APPEND, StrategyMode.INCREMENTAL
 
 class ClickHouseTarget:
     """TargetPort. Preflight creates (or clones, as the finaliser will), exchanges and drops two scratch tables in the
-    managed-artifact database."""
+    database for staging tables."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -59,7 +59,8 @@ class ClickHouseTarget:
             self._drop(ddl, first, second)
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        """A replicated table carries the change to its replicas by itself; on a cluster no other is loaded."""
+        """Adds the columns. A replicated table sends the change to its replicas itself; on a cluster only such tables
+        are loaded."""
         require_nullable(schema)
         self._session.command(
             Ddl(None).add_columns(self._session.resolve(table), schema),
@@ -70,10 +71,11 @@ class ClickHouseTarget:
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = self._session.resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._session, schema))
+        return find_artifacts(target, schema, table_names(self._session, schema))
 
     def _refuse_long_name(self, target: TableName) -> None:
-        """Staging has a short name, so the engine would say no only when all rows are staged (CH-25)."""
+        """Raises ConnectorError `finaliser_assumption_failed` for a name that is too long. The staging table has a
+        shorter name, so ClickHouse would refuse the target only after all rows are staged (CH-25)."""
         known = "SELECT count() FROM system.functions WHERE name = {name:String}"
         if self._session.rows(known, {"name": _LONGEST_NAME}) == [[0]]:
             return  # an older server, whose file system decides
@@ -95,5 +97,6 @@ class ClickHouseTarget:
 
 
 def _length_in_files(name: str) -> int:
-    """Of the file that ClickHouse keeps the table's definition in: what is no word character becomes %XX."""
+    """The length of the file name in which ClickHouse keeps the table's definition: a character that is no letter,
+    digit or _ becomes %XX."""
     return sum(1 if byte < 128 and (chr(byte).isalnum() or chr(byte) == "_") else 3 for byte in name.encode())

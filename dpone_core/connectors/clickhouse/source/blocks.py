@@ -1,7 +1,8 @@
-"""Results of ClickHouse as Arrow batches, bounded by one block, whose end is proven and never taken from silence.
+"""Results of ClickHouse as Arrow batches, one block in memory at a time. A result counts as complete only when its end
+is proved.
 
 The embedded engine gives each block as an Arrow stream of its own and raises at an error. A server sends one Arrow
-stream: it is whole only if its end mark arrived, since a connection that closes between two batches looks like an end.
+stream, which is complete only with its end mark: a connection that closes between two batches looks like an end too.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ class ClickHouseStreamCut(Exception):
 
 
 def embedded_blocks(path: str) -> OpenBlocks:
-    """Each result has an engine handle of its own, so that no other call waits for it."""
+    """Opens results of an embedded engine. Each result has an engine handle of its own, so no other
+    call waits for it."""
 
     def blocks(sql: str, parameters: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         import chdb
 
         statement = f"{sql}\nSETTINGS {_clause({'output_format_arrow_compression_method': 'none'})}"
         with closing(chdb.connect(path)) as connection:
-            bound = {name: _escaped(value) for name, value in parameters.items()}
+            bound = {name: _escape(value) for name, value in parameters.items()}
             with closing(connection.send_query(statement, "ArrowStream", params=bound)) as result:
                 for block in result:
                     content = block.bytes()
@@ -59,7 +61,8 @@ def embedded_blocks(path: str) -> OpenBlocks:
 
 
 def served_blocks(session: Session) -> OpenBlocks:
-    """Each result has a client of its own: a client with an open result refuses other calls."""
+    """Opens results of a server. Each result has a client of its own, because a client with an open result refuses
+    other calls."""
 
     def blocks(sql: str, parameters: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         statement = f"{sql}\nSETTINGS {_clause({})}"
@@ -72,8 +75,8 @@ def served_blocks(session: Session) -> OpenBlocks:
 
 
 def whole_stream(body: io.IOBase) -> Iterator[pa.RecordBatch]:
-    """Batches of one Arrow stream; ClickHouseStreamCut unless its end mark and nothing more arrived."""
-    watched = _Watched(body)
+    """The batches of one Arrow stream. Raises ClickHouseStreamCut unless the end mark arrived and nothing after it."""
+    watched = _WatchedBody(body)
     with _arrow_reader(watched) as reader:
         yield from reader
     if watched.ended or watched.read(1):
@@ -81,7 +84,7 @@ def whole_stream(body: io.IOBase) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _arrow_reader(watched: _Watched) -> Iterator[pa.RecordBatchReader]:
+def _arrow_reader(watched: _WatchedBody) -> Iterator[pa.RecordBatchReader]:
     try:
         reader = pa.ipc.open_stream(pa.PythonFile(watched, "r"))
     except pa.ArrowInvalid as error:
@@ -90,8 +93,8 @@ def _arrow_reader(watched: _Watched) -> Iterator[pa.RecordBatchReader]:
         yield reader
 
 
-class _Watched:
-    """Remembers that the end of the body was met: a reader that sees the end mark stops before it."""
+class _WatchedBody:
+    """The body of an answer; it records whether its end was reached, because the Arrow reader stops before it."""
 
     closed = False
 
@@ -122,6 +125,6 @@ def _clause(more: Mapping[str, str | int]) -> str:
     )
 
 
-def _escaped(value: str) -> str:
-    """Parameters are read as tab-separated fields."""
+def _escape(value: str) -> str:
+    """A parameter's text escaped as ClickHouse reads it: as a tab-separated field."""
     return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")

@@ -1,10 +1,11 @@
-"""Acceptance metrics of a ClickHouse selection; distinct values are counted exactly and apart, hash set by hash set."""
+"""Acceptance metrics of a ClickHouse selection. Distinct values are exact and counted one column at a time, so that one
+hash table is in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.probe import CountDialect, measured
+from dpone_core.connectors._sql.probe import CountDialect, measure
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
@@ -27,10 +28,12 @@ class ClickHouseSourceProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
-            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
+            )
         schema = self._source.describe(request.extract)
         chosen = self._source.selection(request.extract, schema)
-        return measured(
+        return measure(
             request,
             schema,
             COUNTS,

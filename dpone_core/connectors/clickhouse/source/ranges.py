@@ -1,7 +1,8 @@
-"""Key ranges of a ClickHouse selection, embedded or served. Queries share no snapshot: each range has its own.
+"""Key ranges of a ClickHouse selection, embedded or on a server. Queries cannot share a snapshot, so each range has its
+own.
 
-ClickHouse orders a UUID by its two halves, so keys of that type are compared as their 16 bytes. Text travels as hex,
-both ways, and must be UTF-8: its bytes then have the order of code points.
+ClickHouse orders a UUID by its two halves, so such keys are compared as their 16 bytes. Text travels as hex in both
+directions and must be UTF-8, whose bytes have the order of code points.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from dpone_core.connectors._sql.extract import NamedSelection, range_key
-from dpone_core.connectors._sql.key_ranges import key_text, ranged
+from dpone_core.connectors._sql.key_ranges import key_text, select_range
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.errors import ConnectorError
@@ -28,7 +29,7 @@ _MOMENTS: Final = frozenset({ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ})
 
 
 class ClickHouseSourceRanges:
-    """RangeSourcePort over one source; a reader in another thread has clients of its own."""
+    """RangeSourcePort over one source. A reader in another thread has clients of its own."""
 
     def __init__(self, source: ClickHouseSource) -> None:
         self._source = source
@@ -39,16 +40,16 @@ class ClickHouseSourceRanges:
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
         key = _key(schema, column)
-        chosen, ordered = self._source.selection(request, schema), _ordered(key)
-        least, greatest = (_shown(key, f"{end}OrNull({ordered})") for end in ("min", "max"))
-        counted = f"SELECT count(), countIf({_misfit(key)}), {least}, {greatest} {chosen.text}"
+        chosen, ordered = self._source.selection(request, schema), _sort_expression(key)
+        least, greatest = (_text_expression(key, f"{end}OrNull({ordered})") for end in ("min", "max"))
+        counted = f"SELECT count(), countIf({_misfit_condition(key)}), {least}, {greatest} {chosen.text}"
         rows, misfits, *ends = self._source.rows(counted, chosen.parameters)[0]
         if int(misfits):
             raise ConnectorError(
                 f"column {key.name!r}: a value of {key.type.native} does not fit {key.type}",
                 code="source_value_out_of_range",
             )
-        lower, upper = (None if end is None else key_text(key, _plain(key, str(end))) for end in ends)
+        lower, upper = (None if end is None else key_text(key, _key_text(key, str(end))) for end in ends)
         return KeyBounds(lower=lower, upper=upper, rows=int(rows))
 
     def open_range(
@@ -56,15 +57,15 @@ class ClickHouseSourceRanges:
     ) -> ClickHouseStream:
         check_columns(schema)
         key = _key(schema, column)
-        chosen = ranged(
+        chosen = select_range(
             self._source.selection(request, schema),
             key,
             bounds,
             quoted=quote_backtick(key.name),
-            ordered=_ordered(key),
-            bound=lambda name: _bound(key, name),
+            ordered=_sort_expression(key),
+            bound=lambda name: _bound_expression(key, name),
         )
-        return ClickHouseStream(self._source, _sent(key, chosen, bounds), schema, whole_table=None)
+        return ClickHouseStream(self._source, _encode_bounds(key, chosen, bounds), schema, whole_table=None)
 
 
 def _key(schema: TableSchema, column: str) -> Column:
@@ -76,12 +77,12 @@ def _key(schema: TableSchema, column: str) -> Column:
     return key
 
 
-def _ordered(key: Column) -> str:
+def _sort_expression(key: Column) -> str:
     quoted = quote_backtick(key.name)
     return f"UUIDToNum({quoted})" if key.type.kind is ColumnKind.UUID else quoted
 
 
-def _bound(key: Column, name: str) -> str:
+def _bound_expression(key: Column, name: str) -> str:
     match key.type.kind:
         case ColumnKind.UUID:
             return f"UUIDToNum(toUUID({{{name}:String}}))"
@@ -91,7 +92,7 @@ def _bound(key: Column, name: str) -> str:
             return bound_expression(key, name)
 
 
-def _shown(key: Column, value: str) -> str:
+def _text_expression(key: Column, value: str) -> str:
     if key.type.kind in (ColumnKind.STRING, ColumnKind.UUID):
         return f"hex({value})"
     if key.type.kind in _MOMENTS:
@@ -99,18 +100,19 @@ def _shown(key: Column, value: str) -> str:
     return f"toString({value})"
 
 
-def _plain(key: Column, shown: str) -> str:
+def _key_text(key: Column, shown: str) -> str:
     return bytes.fromhex(shown).decode() if key.type.kind is ColumnKind.STRING else shown
 
 
-def _misfit(key: Column) -> str:
-    """Text that is not UTF-8 has no code points, so bounds made of it would leave rows out."""
+def _misfit_condition(key: Column) -> str:
+    """The condition of a key that cannot be a bound. Text that is not UTF-8 has no code points, so bounds made of it
+    would leave rows out."""
     if key.type.kind is ColumnKind.STRING:
         return f"NOT isValidUTF8({quote_backtick(key.name)})"
     return misfit_condition(key) or "0"
 
 
-def _sent(key: Column, chosen: NamedSelection, bounds: KeyRange) -> NamedSelection:
+def _encode_bounds(key: Column, chosen: NamedSelection, bounds: KeyRange) -> NamedSelection:
     if key.type.kind is not ColumnKind.STRING:
         return chosen
     ends = {"dpone_from": bounds.lower, "dpone_to": bounds.upper}

@@ -1,4 +1,5 @@
-"""Reading ClickHouse as Arrow, embedded or served: one streaming result, cast exactly, never a short success."""
+"""Reads ClickHouse as Arrow, embedded or over HTTP: one streaming result, cast exactly; an incomplete result is an
+error."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded
-from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, only_statement, windowed
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
+from dpone_core.connectors._sql.extract import NamedSelection, apply_window, cursor_column, only_statement
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_backtick
-from dpone_core.connectors.clickhouse.ddl import qualified
+from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session, engine_code
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
@@ -39,7 +40,7 @@ _OUT_OF_RANGE: Final = "source_value_out_of_range"
 
 
 class ClickHouseSource:
-    """SourcePort over one session; `blocks` streams results beside it."""
+    """SourcePort over one session; `blocks` opens streaming results."""
 
     def __init__(self, session: Session, blocks: OpenBlocks) -> None:
         self._session = session
@@ -61,7 +62,7 @@ class ClickHouseSource:
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> ClickHouseStream:
         check_columns(schema)
         if request.table is not None:
-            self._tell_of_versions(self._session.resolve(request.table))
+            self._warn_of_row_versions(self._session.resolve(request.table))
         table = None if request.window is not None or request.table is None else self._session.resolve(request.table)
         return ClickHouseStream(self, self.selection(request, schema), schema, whole_table=table)
 
@@ -77,10 +78,11 @@ class ClickHouseSource:
         try:
             return self._session.rows(sql, parameters)
         except ConnectorError as error:
-            raise _translated(error.__cause__ or error) from error.__cause__
+            raise _translate_error(error.__cause__ or error) from error.__cause__
 
-    def _tell_of_versions(self, table: TableName) -> None:
-        """Such a table holds several rows of a key until it merges them; all are read and counted as stored (CH-27)."""
+    def _warn_of_row_versions(self, table: TableName) -> None:
+        """Logs a warning for a table whose engine merges rows of a key later: all stored rows are read and counted
+        (CH-27)."""
         rows = self.rows(_MERGING_ENGINE, {"database": table.schema or "", "name": table.name})
         if rows:
             _LOG.warning(
@@ -89,9 +91,9 @@ class ClickHouseSource:
             )
 
     def relation(self, request: ExtractRequest) -> NamedSelection:
-        """What stands after FROM: the table, or the query as a subquery with bound tokens."""
+        """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
         if request.table is not None:
-            return NamedSelection(text=qualified(self._session.resolve(request.table)))
+            return NamedSelection(text=qualify(self._session.resolve(request.table)))
         if request.query is None:
             raise ConnectorError("ClickHouse reads a table or a query", code="source_request_invalid")
         bound = bind_tokens(request.query, request.token_values, lambda ordinal: f"{{dpone_p{ordinal}:String}}")
@@ -103,13 +105,13 @@ class ClickHouseSource:
         if request.window is None:
             return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
         column = _cursor_column(schema, request.window.column)
-        return windowed(
+        return apply_window(
             base, request.window, column, quoted=quote_backtick(column.name), bound=partial(bound_expression, column)
         )
 
 
 class ClickHouseStream:
-    """One pass over a selection. Closing while another thread iterates takes effect at its next batch."""
+    """Reads a selection once. `close` from another thread takes effect at the next batch."""
 
     def __init__(
         self, source: ClickHouseSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: TableName | None
@@ -129,17 +131,17 @@ class ClickHouseStream:
         )
         sql = f"SELECT {values} {self._chosen.text}"
         with closing(self._read(sql)) as read:
-            for batch in bounded(read):
+            for batch in limit_batch_rows(read):
                 if self._closed:
                     return
-                columns = [_plain(c, v) for c, v in zip(self.schema.columns, batch.columns, strict=True)]
+                columns = [_as_instants(c, v) for c, v in zip(self.schema.columns, batch.columns, strict=True)]
                 yield self._cast(pa.RecordBatch.from_arrays(columns, names=names))
 
     def close(self) -> None:
         self._closed = True
 
     def expected_rows(self) -> int | None:
-        """Known of a whole table whose engine keeps its count."""
+        """The row count that the table's engine keeps; known of a whole table only."""
         table = self._whole_table
         if table is None:
             return None
@@ -147,13 +149,13 @@ class ClickHouseStream:
         return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def _read(self, sql: str) -> Generator[pa.RecordBatch]:
-        """Driver errors of every kind, seen in the middle of a result too, leave as one ConnectorError."""
+        """Yields batches. Every driver error leaves as one ConnectorError, also one in the middle of a result."""
         try:
             yield from self._source.blocks(sql, self._chosen.parameters)
         except GeneratorExit:
             raise
         except Exception as error:  # the drivers raise their own hierarchies, Arrow's, urllib3's and IndexError
-            raise self._misfit_error() or _translated(error) from error
+            raise self._misfit_error() or _translate_error(error) from error
 
     def _misfit_error(self) -> ConnectorError | None:
         checked = [(column, condition) for column in self.schema.columns if (condition := misfit_condition(column))]
@@ -174,18 +176,21 @@ class ClickHouseStream:
 def _cursor_column(schema: TableSchema, name: str) -> Column:
     column = cursor_column(schema, name, CURSOR_KINDS, _ENGINE)
     if column.type.kind is ColumnKind.STRING and column.type.native != "String":
-        raise ConnectorError(f"{column.type.native} cannot be a cursor on ClickHouse", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type.native}, which cannot be a cursor on ClickHouse",
+            code="source_column_unsupported",
+        )
     return column
 
 
-def _plain(column: Column, values: pa.Array) -> pa.Array:
-    """Wall clocks leave as instants in UTC, under which they are stored."""
+def _as_instants(column: Column, values: pa.Array) -> pa.Array:
+    """Wall clocks as the UTC instants they are stored as."""
     if column.type.kind is ColumnKind.TIMESTAMP:
         return values.cast(pa.timestamp(values.type.unit))
     return values
 
 
-def _translated(error: BaseException) -> ETLExecutionError:
+def _translate_error(error: BaseException) -> ETLExecutionError:
     if engine_code(error) is None:
         return foreign_error(error, "the source stopped before its answer was whole", "source_unreachable")
     return foreign_error(error, "ClickHouse refused the query of the source", "source_query_refused")

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from dpone_core.connectors._sql.text import quote_backtick
-from dpone_core.connectors.clickhouse.types import COMMENTS, column_of, held
+from dpone_core.connectors.clickhouse.types import COMMENTS, column_of, unit_digits
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType
 
 _WRAPPED: Final = re.compile(r"(Nullable|LowCardinality)\((.*)\)", re.DOTALL)
@@ -30,12 +30,12 @@ CURSOR_KINDS: Final = frozenset(
 
 
 def source_column(name: str, text: str, comment: str) -> Column:
-    """A column by the engine's own name of its type; `native` is that name without its wrappers."""
-    inner, nullable = _unwrapped(text)
+    """A column, from ClickHouse's name of its type; `native` is that name without Nullable and LowCardinality."""
+    inner, nullable = _unwrap(text)
     return Column(name=name, type=_type_of(name, inner, comment), nullable=nullable)
 
 
-def _unwrapped(text: str) -> tuple[str, bool]:
+def _unwrap(text: str) -> tuple[str, bool]:
     nullable = False
     while (wrapped := _WRAPPED.fullmatch(text) or _SIMPLE_AGGREGATE.fullmatch(text)) is not None:
         nullable = nullable or wrapped.group(1) == "Nullable"
@@ -55,18 +55,18 @@ def _type_of(name: str, text: str, comment: str) -> ColumnType:
     if text == "BFloat16":
         return ColumnType(kind=ColumnKind.FLOAT32, native=text)
     if (moment := _DATETIME64.fullmatch(text)) is not None:
-        return ColumnType(kind=instant, fraction=held(int(moment.group(1))), native=text)
+        return ColumnType(kind=instant, fraction=unit_digits(int(moment.group(1))), native=text)
     if _DATETIME.fullmatch(text) is not None:
         return ColumnType(kind=instant, fraction=0, native=text)
     if text == "Time":
         return ColumnType(kind=ColumnKind.TIME, fraction=0, native=text)
     if (clock := _TIME64.fullmatch(text)) is not None:
-        return ColumnType(kind=ColumnKind.TIME, fraction=held(int(clock.group(1))), native=text)
+        return ColumnType(kind=ColumnKind.TIME, fraction=unit_digits(int(clock.group(1))), native=text)
     return column_of(name, text, comment).type
 
 
 def reading_expression(column: Column) -> str:
-    """What stands in the select list: a value of exactly the Arrow type that the column promises."""
+    """The SQL in the select list for a column; its values have exactly the Arrow type of the column."""
     quoted, native = quote_backtick(column.name), column.type.native
     match column.type.kind:
         case ColumnKind.STRING if native != "String":
@@ -88,7 +88,8 @@ def reading_expression(column: Column) -> str:
 
 
 def misfit_condition(column: Column) -> str | None:
-    """True for a value that `reading_expression` or the Arrow output stops at; None where there is none."""
+    """SQL that is true for a value at which `reading_expression` or the Arrow output stops; None
+    where no value does."""
     quoted, native = quote_backtick(column.name), column.type.native
     if column.type.kind is ColumnKind.TIME:
         seconds = f"toInt64({quoted})" if native == "Time" else f"toDecimal128({quoted}, 9)"
@@ -99,7 +100,7 @@ def misfit_condition(column: Column) -> str | None:
 
 
 def bound_expression(column: Column, parameter: str) -> str:
-    """A bound text parameter as a value of the cursor's own type."""
+    """The SQL that turns a bound text parameter into a value of the cursor's type."""
     text = f"{{{parameter}:String}}"
     match column.type.kind:
         case ColumnKind.STRING:
@@ -113,7 +114,7 @@ def bound_expression(column: Column, parameter: str) -> str:
 
 
 def maximum_expression(column: Column) -> str:
-    """The greatest value as text, NULL for no rows."""
+    """The SQL of the greatest value as text; NULL when there are no rows."""
     greatest = f"maxOrNull({quote_backtick(column.name)})"
     if column.type.kind in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ):
         return f"toString(toDateTime64({greatest}, {column.type.fraction}, 'UTC'))"
@@ -121,7 +122,7 @@ def maximum_expression(column: Column) -> str:
 
 
 def iso_text(column: Column, text: str) -> str:
-    """ClickHouse's text of a value as `CursorWindow` wants it."""
+    """A text of ClickHouse in the form of `CursorWindow`."""
     if column.type.kind not in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ):
         return text
     return text.replace(" ", "T") + ("+00:00" if column.type.kind is ColumnKind.TIMESTAMP_TZ else "")

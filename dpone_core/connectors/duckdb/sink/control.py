@@ -1,4 +1,4 @@
-"""Control tables on DuckDB: plain tables changed in transactions by one process and one thread at a time."""
+"""Control tables on DuckDB: plain tables that one process changes in transactions, one thread at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import duckdb
 from dpone_core.connectors._sql.control_rows import require_compatible
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.duckdb.catalog import comment_of
-from dpone_core.connectors.duckdb.database import Database, qualified
+from dpone_core.connectors.duckdb.database import Database, qualify
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
@@ -26,12 +26,14 @@ _REFUSED: Final = "control_table_refused"
 
 
 class DuckDbControlTables:
+    """ControlTables of one DuckDB file."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._mutex = threading.Lock()
 
     def ensure(self, table: ControlTable) -> None:
-        name = qualified(_name(table))
+        name = qualify(_name(table))
         definitions = ", ".join(
             f"{quote_ansi(column.name)} {_type_text(column)}{'' if column.nullable else ' NOT NULL'}"
             for column in table.columns
@@ -58,11 +60,11 @@ class DuckDbControlTables:
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
         if comment_of(self._database.rows, _name(table)) is None:
             return ()
-        selected = ", ".join(_selected(column) for column in table.columns)
+        selected = ", ".join(_select_expression(column) for column in table.columns)
         key = ", ".join(map(quote_ansi, table.key))
         conditions, parameters = _conditions(where)
         rows = self._database.rows(
-            f"SELECT {selected} FROM (SELECT * FROM {qualified(_name(table))} QUALIFY row_number() OVER"
+            f"SELECT {selected} FROM (SELECT * FROM {qualify(_name(table))} QUALIFY row_number() OVER"
             f" (PARTITION BY {key} ORDER BY {quote_ansi(table.version_column)} DESC) = 1) AS stored{conditions}"
             f" ORDER BY {key}",
             parameters,
@@ -82,17 +84,17 @@ class DuckDbControlTables:
             if current is not None and any(current[name] != value for name, value in (expected or {}).items()):
                 return False
             conditions, parameters = _conditions(key)
-            cursor.execute(f"DELETE FROM {qualified(_name(table))} AS stored{conditions}", list(parameters))
+            cursor.execute(f"DELETE FROM {qualify(_name(table))} AS stored{conditions}", list(parameters))
             if new is not None:
                 _replace(cursor, table, new)
             return True
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, table: ControlTable, row: ControlRow) -> None:
-    """Older versions of the key go; a newer one stays and keeps winning when read."""
+    """Deletes older versions of the row's key and inserts the row. A newer version stays, and `read` returns it."""
     conditions, parameters = _conditions({name: row.get(name) for name in table.key})
     version = row.get(table.version_column)
-    name = qualified(_name(table))
+    name = qualify(_name(table))
     cursor.execute(
         f"DELETE FROM {name} AS stored{conditions} AND {quote_ansi(table.version_column)} <= ?", [*parameters, version]
     )
@@ -111,7 +113,7 @@ def _type_text(column: ControlColumn) -> str:
     return _TYPES[column.kind]
 
 
-def _selected(column: ControlColumn) -> str:
+def _select_expression(column: ControlColumn) -> str:
     quoted = f"stored.{quote_ansi(column.name)}"
     return f"epoch_us({quoted})" if column.kind is ControlColumnKind.TIMESTAMP else quoted
 

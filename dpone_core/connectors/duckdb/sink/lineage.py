@@ -1,4 +1,4 @@
-"""Lineage values as select-list expressions of the one insert, and DuckDB's spelling of the row id."""
+"""The lineage columns in the select list of the insert into staging, and the row id in DuckDB's SQL."""
 
 from __future__ import annotations
 

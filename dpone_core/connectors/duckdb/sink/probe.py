@@ -7,17 +7,18 @@ from functools import partial
 
 from dpone_core.connectors._sql.probe import SinkProbeDialect, SqlSinkProbe
 from dpone_core.connectors.duckdb.catalog import schema_of
-from dpone_core.connectors.duckdb.database import Database, qualified, resolve
+from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
 def sink_probe(database: Database) -> SqlSinkProbe:
-    """Distinct values are counted apart: their hash tables do not spill, and loads stream in less memory."""
+    """A probe that counts distinct values in separate queries: DuckDB does not spill these hash tables, and loads run
+    with a lower memory limit."""
     return SqlSinkProbe(
         SinkProbeDialect(
             resolve=resolve,
             schema_of=partial(schema_of, database.rows),
-            qualified=qualified,
+            qualify=qualify,
             rows=database.rows,
             counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
         )

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.duckdb.database import Database, qualified
+from dpone_core.connectors.duckdb.database import Database, qualify
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.sink import StagedHandle
@@ -35,8 +35,8 @@ class DuckDbStagedRows:
         cursor = self._database.new_cursor()
         rows = 0
         try:
-            reader = cursor.sql(f"SELECT {selected} FROM {qualified(handle.table)}").to_arrow_reader(MAX_BATCH_ROWS)
-            for batch in bounded(reader):
+            reader = cursor.sql(f"SELECT {selected} FROM {qualify(handle.table)}").to_arrow_reader(MAX_BATCH_ROWS)
+            for batch in limit_batch_rows(reader):
                 rows += batch.num_rows
                 yield cast(batch)
         except (duckdb.Error, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""Run-scoped staging on DuckDB: filled by one streaming insert in one transaction, published in another."""
+"""The staging table of one load on DuckDB: filled by one streaming insert in one transaction, published in another."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
-from dpone_core.connectors._sql.keys import refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows, refuse_kind_change
+from dpone_core.connectors._sql.keys import refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.projection import observed_projection
+from dpone_core.connectors._sql.projection import observe_projection
 from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.duckdb.catalog import artifact_of, attached, count_of, target_table
-from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualified, resolve
+from dpone_core.connectors.duckdb.catalog import artifact_of, attachments_of, count_of, target_table
+from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualify, resolve
 from dpone_core.connectors.duckdb.types import LAYOUT, column_definition
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING, LoadRef
@@ -43,10 +43,10 @@ class DuckDbStaging:
         with closing(batches) if isinstance(batches, Generator) else nullcontext():
             check_payload(request)
             staged = artifact_of(request.ref, STAGING)
-            stored = self._stored(request)
-            rows = _PayloadRows(request.schema, stored, without_null_keys(request, batches))
+            stored = self._stored_schema(request)
+            rows = _PayloadRows(request.schema, stored, refuse_null_keys(request, batches))
             with (
-                self._database.registered(_PAYLOAD, rows.reader()),
+                self._database.register(_PAYLOAD, rows.reader()),
                 self._database.transaction(
                     code="sink_statement_refused", message="DuckDB did not take the staged rows"
                 ) as cursor,
@@ -54,18 +54,19 @@ class DuckDbStaging:
                 for schema in dict.fromkeys((staged.schema, resolve(request.target).schema)):
                     cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema or '')}")
                 self._fill(cursor, request, staged, stored, rows)
-                found = count_of(self._database.rows, staged)
-                if found != rows.sent:
+                counted_rows = count_of(self._database.rows, staged)
+                if counted_rows != rows.sent:
                     raise ConnectorError(
-                        f"{rows.sent} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
+                        f"{rows.sent} rows were sent to staging and {counted_rows} arrived",
+                        code="staged_row_count_mismatch",
                     )
                 self._refuse_repeated_keys(request, staged)
-        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
+        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=counted_rows)
 
     def project_lineage(self, handle: StagedHandle) -> LineageProjection:
-        return observed_projection(
+        return observe_projection(
             handle.request.lineage,
-            qualified(handle.table),
+            qualify(handle.table),
             constant=constant_expression,
             is_row_id=f"regexp_full_match({quote_ansi(ROW_ID)}, '[0-9a-f]{{64}}')",
             first_row=lambda sql: self._database.rows(sql)[0],
@@ -78,21 +79,21 @@ class DuckDbStaging:
         with self._database.transaction(
             code="staged_cleanup_failed", message="a table of this load was not dropped"
         ) as cursor:
-            cursor.execute(f"DROP TABLE IF EXISTS {qualified(artifact_of(ref, STAGING))}")
+            cursor.execute(f"DROP TABLE IF EXISTS {qualify(artifact_of(ref, STAGING))}")
 
-    def _stored(self, request: StageRequest) -> TableSchema:
+    def _stored_schema(self, request: StageRequest) -> TableSchema:
         """Payload columns as staging holds them."""
         target = target_table(self._database.rows, resolve(request.target))
-        attachments = attached(self._database.rows, target) if target is not None else ()
+        attachments = attachments_of(self._database.rows, target) if target is not None else ()
         return TableSchema(columns=stored_columns(LAYOUT, request, target, attachments))
 
     def _refuse_repeated_keys(self, request: StageRequest, staged: TableName) -> None:
         if request.strategy is StrategyMode.INCREMENTAL_MERGE:
             keys = ", ".join(map(quote_ansi, request.unique_key))
-            repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count(*) > 1"
+            repeated = f"SELECT 1 FROM {qualify(staged)} GROUP BY {keys} HAVING count(*) > 1"
             with self._database.full_memory():
-                found = self._database.rows(f"SELECT count(*) FROM ({repeated})")[0][0]
-            refuse_repeated_keys(request, int(found))
+                key_count = self._database.rows(f"SELECT count(*) FROM ({repeated})")[0][0]
+            refuse_repeated_keys(request, int(key_count))
 
     def _fill(
         self,
@@ -105,11 +106,11 @@ class DuckDbStaging:
         expressions = lineage_expressions(stored, request.lineage)
         columns = (*stored.columns, *lineage_schema(expressions).columns)
         definitions = ", ".join(column_definition(column) for column in columns)
-        cursor.execute(f"DROP TABLE IF EXISTS {qualified(staged)}")
-        cursor.execute(f"CREATE TABLE {qualified(staged)} ({definitions})")
+        cursor.execute(f"DROP TABLE IF EXISTS {qualify(staged)}")
+        cursor.execute(f"CREATE TABLE {qualify(staged)} ({definitions})")
         selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
         try:
-            execute_in_thread(cursor, f"INSERT INTO {qualified(staged)} SELECT {selected} FROM {_PAYLOAD}")
+            execute_in_thread(cursor, f"INSERT INTO {qualify(staged)} SELECT {selected} FROM {_PAYLOAD}")
         except (duckdb.ConstraintException, duckdb.ConversionException) as error:
             raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
         except duckdb.Error as error:
@@ -117,10 +118,10 @@ class DuckDbStaging:
 
 
 class _PayloadRows:
-    """The batches as one Arrow reader for DuckDB; keeps the first error, which DuckDB would only show as text."""
+    """The batches as one Arrow reader for DuckDB. It keeps the first error, which DuckDB would report as text only."""
 
     def __init__(self, payload: TableSchema, stored: TableSchema, batches: Iterable[pa.RecordBatch]) -> None:
-        same_kind_only(payload, stored)
+        refuse_kind_change(payload, stored)
         self._cast = StrictCast(stored, code="staged_value_refused")
         self._batches = batches
         self._uuids = tuple(i for i, column in enumerate(stored.columns) if column.type.kind is ColumnKind.UUID)
@@ -136,7 +137,7 @@ class _PayloadRows:
 
     def _rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in bounded(self._batches):
+            for batch in limit_batch_rows(self._batches):
                 cast = self._cast(batch)
                 if self._uuids:
                     columns = list(cast.columns)

@@ -1,12 +1,12 @@
-"""The target on DuckDB: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a DuckDB target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
-from dpone_core.connectors.duckdb.catalog import attached, is_view, schema_of, table_names, target_table
-from dpone_core.connectors.duckdb.database import Database, qualified, resolve
+from dpone_core.connectors.duckdb.catalog import attachments_of, is_view, schema_of, table_names, target_table
+from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.types import LAYOUT, column_definition, stored_schema
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
@@ -30,12 +30,15 @@ class DuckDbTarget:
         refuse_layout(request, "DuckDB")
         folded = {name.casefold() for name in request.schema.names}
         if len(folded) != len(request.schema.names):
-            raise ConnectorError("DuckDB does not tell column names apart by case", code="sink_column_unsupported")
+            raise ConnectorError(
+                "two columns have names that differ by case only, which DuckDB takes for one name",
+                code="sink_column_unsupported",
+            )
         if is_view(self._database.rows, target):
-            raise ConnectorError("the target is a view", code="physical_design_mismatch")
+            raise ConnectorError("the target must be a table; it is a view", code="physical_design_mismatch")
         found = target_table(self._database.rows, target)
         if found is not None:
-            stored_columns(LAYOUT, request, found, attached(self._database.rows, found))
+            stored_columns(LAYOUT, request, found, attachments_of(self._database.rows, found))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)
@@ -44,10 +47,10 @@ class DuckDbTarget:
         ) as cursor:
             for column in schema.columns:
                 cursor.execute(
-                    f"ALTER TABLE {qualified(resolve(table))} ADD COLUMN IF NOT EXISTS {column_definition(column)}"
+                    f"ALTER TABLE {qualify(resolve(table))} ADD COLUMN IF NOT EXISTS {column_definition(column)}"
                 )
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._database.rows, schema))
+        return find_artifacts(target, schema, table_names(self._database.rows, schema))

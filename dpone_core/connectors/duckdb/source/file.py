@@ -1,7 +1,7 @@
-"""A DuckDB file as a source: open read only while it is read, and for writing only while a hook script runs.
+"""A DuckDB file as a source: opened read only for reading, and for writing only while a hook script runs.
 
-Other processes may read beside it. A process that writes holds the engine's lock, and then nothing opens: that is
-`embedded_directory_locked`, never a wait without end.
+Other processes may read the file at the same time. While another process writes it, it cannot be opened: ConnectorError
+`embedded_directory_locked`, after a bounded wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 
 class SourceFile:
-    """Opens on first use and again after a script; the engine has one mode per file and process."""
+    """Opens the file on first use, and again after a hook script. DuckDB opens a file in one mode per process."""
 
     def __init__(self, path: str, *, lock_timeout_seconds: float, holder: str) -> None:
         self._path = path
@@ -27,16 +27,16 @@ class SourceFile:
         self._reading: Database | None = None
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
-        return self.reading().new_cursor()
+        return self.open_for_reading().new_cursor()
 
-    def reading(self) -> Database:
+    def open_for_reading(self) -> Database:
         if self._reading is None:
             self._reading = Database(self._path, read_only=True)
         return self._reading
 
     @contextmanager
-    def writing(self) -> Iterator[Database]:
-        """Ends every reading cursor of this process first."""
+    def open_for_writing(self) -> Iterator[Database]:
+        """Opens the file for writing until the block ends; first closes every reading cursor of this process."""
         self.close()
         with exclusive_lock(self._path, timeout_seconds=self._lock_timeout_seconds, holder=self._holder):
             database = Database(self._path)
@@ -52,14 +52,15 @@ class SourceFile:
 
 
 class DuckDbSourceStatements:
-    """StatementPort: scripts open the file for writing, one answer is read from the file as it is open."""
+    """StatementPort of a source file: hook scripts open the file for writing; a single answer is read through the
+    connection that is open."""
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
 
     def execute(self, script: StatementScript) -> int:
-        with self._file.writing() as database:
+        with self._file.open_for_writing() as database:
             return DuckDbStatements(database).execute(script)
 
     def answer(self, script: StatementScript) -> StatementAnswer:
-        return DuckDbStatements(self._file.reading()).answer(script)
+        return DuckDbStatements(self._file.open_for_reading()).answer(script)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.probe import CountDialect, measured
+from dpone_core.connectors._sql.probe import CountDialect, measure
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
@@ -26,10 +26,12 @@ class DuckDbSourceProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
-            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
+            )
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema)
-        return measured(
+        return measure(
             request,
             schema,
             COUNTS,

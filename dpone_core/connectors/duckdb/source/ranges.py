@@ -1,6 +1,6 @@
-"""Key ranges of a DuckDB selection. Cursors share no snapshot: each range has its own.
+"""Key ranges of a DuckDB selection. Cursors cannot share a snapshot, so each range has its own.
 
-Text is compared by its UTF-8 bytes, which is the order of code points, whatever collation column or session have.
+Text is compared by its UTF-8 bytes, which is the order of code points, whatever the collation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from dpone_core.connectors._sql.extract import range_key
-from dpone_core.connectors._sql.key_ranges import key_text, ranged
+from dpone_core.connectors._sql.key_ranges import key_text, select_range
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.errors import ConnectorError
@@ -37,8 +37,8 @@ class DuckDbSourceRanges:
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
         key = _key(schema, column)
-        chosen, ordered = selection(request, schema), _ordered(key)
-        least, greatest = (_shown(key, f"{end}({ordered})") for end in ("min", "max"))
+        chosen, ordered = selection(request, schema), _sort_expression(key)
+        least, greatest = (_text_expression(key, f"{end}({ordered})") for end in ("min", "max"))
         row = self._source.rows(f"SELECT count(*), {least}, {greatest} {chosen.text}", chosen.parameters)[0]
         lower, upper = (None if value is None else key_text(key, str(value)) for value in row[1:])
         return KeyBounds(lower=lower, upper=upper, rows=int(row[0]))
@@ -48,13 +48,13 @@ class DuckDbSourceRanges:
     ) -> DuckDbStream:
         check_columns(schema)
         key = _key(schema, column)
-        chosen = ranged(
+        chosen = select_range(
             selection(request, schema),
             key,
             bounds,
             quoted=quote_ansi(key.name),
-            ordered=_ordered(key),
-            bound=lambda name: _bound(key, name),
+            ordered=_sort_expression(key),
+            bound=lambda name: _bound_expression(key, name),
         )
         return DuckDbStream(self._source, chosen, with_flags(schema, request.special_values))
 
@@ -68,14 +68,14 @@ def _key(schema: TableSchema, column: str) -> Column:
     return key
 
 
-def _ordered(key: Column) -> str:
+def _sort_expression(key: Column) -> str:
     quoted = quote_ansi(key.name)
     return f"encode({quoted})" if key.type.kind is ColumnKind.STRING else quoted
 
 
-def _shown(key: Column, value: str) -> str:
+def _text_expression(key: Column, value: str) -> str:
     return f"decode({value})" if key.type.kind is ColumnKind.STRING else f"{value}::VARCHAR"
 
 
-def _bound(key: Column, name: str) -> str:
+def _bound_expression(key: Column, name: str) -> str:
     return f"encode(${name})" if key.type.kind is ColumnKind.STRING else f"CAST(${name} AS {key.type.native})"

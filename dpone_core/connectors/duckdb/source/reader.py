@@ -11,11 +11,11 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, bounded
-from dpone_core.connectors._sql.extract import NamedSelection, cursor_column, only_statement, window_bound, windowed
+from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
+from dpone_core.connectors._sql.extract import NamedSelection, apply_window, cursor_column, only_statement, window_bound
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.duckdb.database import qualified, resolve
+from dpone_core.connectors.duckdb.database import qualify, resolve
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.special_values import with_flags
 from dpone_core.model.sql import bind_tokens
@@ -23,7 +23,7 @@ from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .special_values import SPECIAL_VALUES
-from .types import CURSOR_KINDS, misfit_condition, reading_expression, refuse_endless, source_column
+from .types import CURSOR_KINDS, misfit_condition, reading_expression, refuse_infinite, source_column
 
 NewCursor = Callable[[], duckdb.DuckDBPyConnection]
 _ENGINE: Final = "DuckDB"
@@ -37,9 +37,9 @@ class DuckDbSource:
         self._new_cursor = new_cursor
 
     def describe(self, request: ExtractRequest) -> TableSchema:
-        return SPECIAL_VALUES.described(self._stored(request), request.special_values)
+        return SPECIAL_VALUES.describe(self._describe_stored(request), request.special_values)
 
-    def _stored(self, request: ExtractRequest) -> TableSchema:
+    def _describe_stored(self, request: ExtractRequest) -> TableSchema:
         base = relation(request)
         if request.table is None:
             types = self._result_columns(f"SELECT * FROM {base.text} LIMIT 0", base.parameters)
@@ -70,7 +70,7 @@ class DuckDbSource:
             return cursor.execute(sql, dict(parameters) or None).fetchall()
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor that takes no Python variable for a table."""
+        """A new cursor that never takes a Python variable for a table."""
         cursor = self._new_cursor()
         cursor.execute("SET python_enable_replacements = false")
         return cursor
@@ -80,12 +80,12 @@ class DuckDbSource:
             cursor.execute(sql, dict(parameters) or None)
             return [(str(column[0]), str(column[1])) for column in cursor.description or ()]
 
-    def _cursor(self) -> _Translated:
-        return _Translated(self.new_cursor)
+    def _cursor(self) -> _TranslatingCursor:
+        return _TranslatingCursor(self.new_cursor)
 
 
 class DuckDbStream:
-    """One pass over a selection. Closing while another thread iterates stops the query that it waits for."""
+    """Reads a selection once. `close` from another thread stops the query that a reading thread waits for."""
 
     def __init__(
         self, source: DuckDbSource, chosen: NamedSelection, schema: TableSchema, *, whole_table: str | None = None
@@ -103,14 +103,14 @@ class DuckDbStream:
         columns = self.schema.columns
         values = ", ".join(f"{reading_expression(column)} AS {quote_ansi(column.name)}" for column in columns)
         sql = f"SELECT {values} {self._chosen.text}"
-        with _Translated(self._source.new_cursor) as cursor, self._interruptible(cursor):
-            reader = self._started(cursor, sql)
+        with _TranslatingCursor(self._source.new_cursor) as cursor, self._interruptible(cursor):
+            reader = self._start_reader(cursor, sql)
             try:
-                for batch in bounded(self._read(reader)):
+                for batch in limit_batch_rows(self._read(reader)):
                     if self._closed.is_set():
                         return
                     for column, found in zip(columns, batch.columns, strict=True):
-                        refuse_endless(column, found)
+                        refuse_infinite(column, found)
                     yield self._cast(batch)
             finally:
                 reader.close()
@@ -122,7 +122,7 @@ class DuckDbStream:
                 self._running.interrupt()
 
     def expected_rows(self) -> int | None:
-        """Known of a whole table, which DuckDB counts by its metadata."""
+        """The row count in DuckDB's metadata; known of a whole table only."""
         if self._whole_table is None:
             return None
         return int(self._source.rows(f"SELECT count(*) FROM {self._whole_table}", {})[0][0])
@@ -137,8 +137,8 @@ class DuckDbStream:
             with self._mutex:
                 self._running = None
 
-    def _started(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
-        """The engine computes a first piece when it starts, so a misfit may show here already."""
+    def _start_reader(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
+        """Starts the query. DuckDB computes a first part at once, so a value without an exact form may raise here."""
         try:
             return cursor.sql(sql, params=dict(self._chosen.parameters) or None).to_arrow_reader(MAX_BATCH_ROWS)
         except duckdb.ConversionException as error:
@@ -172,8 +172,8 @@ class DuckDbStream:
         return None
 
 
-class _Translated:
-    """A cursor for one block; what DuckDB raises there leaves as ConnectorError."""
+class _TranslatingCursor:
+    """A cursor for one block; a DuckDB error inside it leaves as ConnectorError."""
 
     def __init__(self, new_cursor: NewCursor) -> None:
         self._new_cursor = new_cursor
@@ -191,9 +191,9 @@ class _Translated:
 
 
 def relation(request: ExtractRequest) -> NamedSelection:
-    """What stands after FROM: the table, or the query as a subquery with bound tokens."""
+    """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
     if request.table is not None:
-        return NamedSelection(text=qualified(resolve(request.table)))
+        return NamedSelection(text=qualify(resolve(request.table)))
     if request.query is None:
         raise ConnectorError("DuckDB reads a table or a query", code="source_request_invalid")
     bound = bind_tokens(request.query, request.token_values, lambda ordinal: f"$dpone_p{ordinal}")
@@ -207,7 +207,7 @@ def selection(request: ExtractRequest, schema: TableSchema) -> NamedSelection:
     if request.window is None:
         return NamedSelection(text=f"FROM {base.text} AS dpone_source", parameters=base.parameters)
     column = _cursor_column(schema, request.window.column)
-    return windowed(
+    return apply_window(
         base,
         request.window,
         column,
@@ -219,7 +219,10 @@ def selection(request: ExtractRequest, schema: TableSchema) -> NamedSelection:
 def _cursor_column(schema: TableSchema, name: str) -> Column:
     column = cursor_column(schema, name, CURSOR_KINDS, _ENGINE)
     if column.type.kind is ColumnKind.STRING and column.type.native != "VARCHAR":
-        raise ConnectorError(f"{column.type.native} cannot be a cursor on DuckDB", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type.native}, which cannot be a cursor on DuckDB",
+            code="source_column_unsupported",
+        )
     return column
 
 

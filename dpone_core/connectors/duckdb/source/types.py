@@ -1,8 +1,8 @@
-"""How DuckDB's types are read: the types dpone writes, and those that only a source has.
+"""How DuckDB's types are read, both those that dpone writes and those that only a source has.
 
 HUGEINT and UHUGEINT are read as decimal(38,0), ENUM and JSON as text. INTERVAL, BIT, BIGNUM, TIME WITH TIME ZONE,
-lists, arrays, STRUCT, MAP and UNION have no exact flat form and are reported as unsupported. DuckDB also has values
-that its own types allow and no other engine does (infinite dates and times, 24:00:00): they stop the read by column.
+lists, arrays, STRUCT, MAP and UNION have no exact flat form and are `unsupported`. Infinite dates and times and
+24:00:00 exist in DuckDB only: such a value stops the read with an error that names its column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CURSOR_KINDS: Final = frozenset(
 
 
 def source_column(name: str, text: str, *, nullable: bool) -> Column:
-    """A column of a table or query result, by the engine's own name of its type."""
+    """A column of a table or query result, from DuckDB's name of its type."""
     if text in HUGE_TYPES:
         huge = ColumnType(kind=ColumnKind.DECIMAL, precision=38, scale=0, native=text)
         return Column(name=name, type=huge, nullable=nullable)
@@ -39,7 +39,7 @@ def source_column(name: str, text: str, *, nullable: bool) -> Column:
 
 
 def reading_expression(column: Column) -> str:
-    """What stands in the select list; a HUGEINT beyond 38 digits stops the query."""
+    """The SQL in the select list for a column. A HUGEINT of more than 38 digits stops the query."""
     quoted = quote_ansi(column.name)
     if column.type.native in HUGE_TYPES:
         return f"CAST({quoted} AS DECIMAL(38,0))"
@@ -51,15 +51,15 @@ def reading_expression(column: Column) -> str:
 
 
 def misfit_condition(column: Column) -> str | None:
-    """True for a value that `reading_expression` stops at; None where there is none."""
+    """SQL that is true for a value at which `reading_expression` stops; None where no value does."""
     if column.type.native not in HUGE_TYPES:
         return None
     quoted = quote_ansi(column.name)
     return f"TRY_CAST({quoted} AS DECIMAL(38,0)) IS NULL AND {quoted} IS NOT NULL"
 
 
-def refuse_endless(column: Column, values: pa.Array) -> None:
-    """ConnectorError `source_value_out_of_range` for an infinite date or time, or a time at the end of its day."""
+def refuse_infinite(column: Column, values: pa.Array) -> None:
+    """Raises ConnectorError `source_value_out_of_range` for an infinite date or time, or for the time 24:00:00."""
     if column.type.kind not in _TEMPORAL:
         return
     ticks = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpone_core.connectors._sql.control_rows import require_compatible
-from dpone_core.connectors.files.storage import create_directory, sync_directory, translated_errors
+from dpone_core.connectors.files.storage import create_directory, sync_directory, translate_errors
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
@@ -28,7 +28,8 @@ _Key = tuple[tuple[bool, ControlValue], ...]
 
 @dataclass(slots=True)
 class _Content:
-    """What the whole lines say: column kinds, and the versions of each key in the order they were written."""
+    """What a control file says: the kinds of the columns, and the versions of each key in the order
+    they were written."""
 
     kinds: dict[str, str] = field(default_factory=dict)
     rows: dict[_Key, list[ControlRow]] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class FilesControlTables:
         self._mutex = threading.RLock()
 
     def ensure(self, table: ControlTable) -> None:
-        with self._mutex, translated_errors("a control file could not be written", _REFUSED):
+        with self._mutex, translate_errors("a control file could not be written", _REFUSED):
             path = self._path(table)
             create_directory(path.parent)
             content = self._content(table)
@@ -59,11 +60,11 @@ class FilesControlTables:
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         if not rows:
             return
-        with self._mutex, translated_errors("a control file could not be written", _REFUSED):
+        with self._mutex, translate_errors("a control file could not be written", _REFUSED):
             self._append(table, self._content(table), [{"row": _row_json(table, row)} for row in rows])
 
     def read(self, table: ControlTable, where: ControlRow) -> tuple[ControlRow, ...]:
-        with self._mutex, translated_errors("a control file could not be read", _REFUSED):
+        with self._mutex, translate_errors("a control file could not be read", _REFUSED):
             versions = self._content(table).rows
         latest = ((key, max(rows, key=lambda row: _version(table, row))) for key, rows in sorted(versions.items()))
         return tuple(row for _, row in latest if _matches(row, where))
@@ -71,7 +72,7 @@ class FilesControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        with self._mutex, translated_errors("a control file could not be written", _REFUSED):
+        with self._mutex, translate_errors("a control file could not be written", _REFUSED):
             found = self.read(table, key)
             if bool(found) != (expected is not None) or (found and not _matches(found[0], expected or {})):
                 return False
@@ -87,7 +88,7 @@ class FilesControlTables:
         return self._base / table.schema / f"{table.name}.jsonl"
 
     def _append(self, table: ControlTable, content: _Content, lines: Sequence[Mapping[str, object]]) -> None:
-        """All lines in one write after the last whole line, synced; nothing is written for no lines."""
+        """Writes all lines after the last complete line in one synced write; without lines nothing is written."""
         if not lines:
             return
         text = "".join(json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n" for line in lines)
@@ -128,17 +129,17 @@ def _apply(document: Mapping[str, Mapping[str, Any]], table: ControlTable, conte
         case "columns":
             content.kinds = {str(name): ControlColumnKind(kind).value for name, kind in value.items()}
         case "row":
-            row = {column.name: _parsed(column, value.get(column.name)) for column in table.columns}
+            row = {column.name: _parse_value(column, value.get(column.name)) for column in table.columns}
             content.rows.setdefault(_key(table, row), []).append(row)
         case "deleted":
             columns = {column.name: column for column in table.columns}
-            content.rows.pop(_key(table, {n: _parsed(columns[n], value[n]) for n in table.key}), None)
+            content.rows.pop(_key(table, {n: _parse_value(columns[n], value[n]) for n in table.key}), None)
         case _:
             raise ValueError("an unknown kind of line")
 
 
 def _key(table: ControlTable, row: ControlRow) -> _Key:
-    """Sorts NULL first, and nothing else beside its own kind."""
+    """The row's key in a form that sorts: NULL first, and values of one kind only among each other."""
     return tuple((row[name] is not None, row[name]) for name in table.key)
 
 
@@ -158,7 +159,7 @@ def _value_json(value: ControlValue) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _parsed(column: ControlColumn, value: object) -> ControlValue:
+def _parse_value(column: ControlColumn, value: object) -> ControlValue:
     match column.kind, value:
         case _, None:
             return None

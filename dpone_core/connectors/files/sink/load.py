@@ -1,6 +1,7 @@
-"""The files sink's load: hidden files first, then one rename per file; nothing visible until the rows have ended.
+"""The load of the files sink: hidden files first, then one rename per file.
 
-There is no staging dataset: what readers see is this load's own files, and the first rename is its commit.
+Nothing is visible before all rows are written. There is no staging dataset: readers see the files of the load itself,
+and the first rename is its commit.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows, refuse_kind_change
 from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.files.part_files import open_part, read_part, rows_of
-from dpone_core.connectors.files.storage import create_directory, sync_directory, sync_file, translated_errors
+from dpone_core.connectors.files.storage import create_directory, sync_directory, sync_file, translate_errors
 from dpone_core.connectors.files.text_values import VALUE_REFUSED
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import LoadRef
@@ -56,11 +57,14 @@ class FilesLoad:
         try:
             self._publish(request, target, schema)
         except Exception as error:
-            raise CommitOutcomeUnknownError("some files of this load are visible and publishing them failed") from error
-        return self._counted(request, target)
+            raise CommitOutcomeUnknownError(
+                "some files of this load are visible and publishing the others failed: the target holds a"
+                " part of the load"
+            ) from error
+        return self._count_rows(request, target)
 
     def has_rows(self, ref: LoadRef) -> bool:
-        with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+        with translate_errors("the target directory cannot be listed", "sink_unreachable"):
             return bool(self._target(ref.target).parts(ref.identity))
 
     def discard(self, ref: LoadRef) -> None:
@@ -78,17 +82,17 @@ class FilesLoad:
         return TargetDirectory(base=self._base, table=table)
 
     def _write(self, request: StageRequest, target: TargetDirectory, batches: Iterable[pa.RecordBatch]) -> TableSchema:
-        """Writes and syncs every file of the load where no reader looks; returns the columns they have."""
-        stored = _stored(request, target)
-        same_kind_only(request.schema, stored)
+        """Writes and syncs every file of the load in the hidden directory; returns the columns of the files."""
+        stored = _stored_schema(request, target)
+        refuse_kind_change(request.schema, stored)
         rows = _LineagedRows(request, stored)
         _refuse_undescribed(rows.schema, request, target)
-        hidden = target.unpublished(request.identity)
+        hidden = target.unpublished_directory(request.identity)
         target.discard_unpublished(request.identity)
         create_directory(hidden)
         file_format = request.physical_design.file_format or ""
         number = 0
-        for number, chunk in enumerate(_chunks(map(rows, bounded(batches)), self._max_file_rows)):
+        for number, chunk in enumerate(_chunks(map(rows, limit_batch_rows(batches)), self._max_file_rows)):
             self._write_part(hidden / target.part_name(request.identity, number, file_format), chunk, rows.schema)
         sync_directory(hidden)
         return rows.schema
@@ -100,10 +104,11 @@ class FilesLoad:
         sync_file(path)
 
     def _publish(self, request: StageRequest, target: TargetDirectory, schema: TableSchema) -> None:
-        """Description first, so that no visible row is ever without one; old files go last."""
+        """Writes the description first, so that every visible row has one, then renames the files, then removes old
+        ones."""
         refreshes = request.strategy is StrategyMode.FULL_REFRESH
         known = target.describe()
-        hidden = target.unpublished(request.identity)
+        hidden = target.unpublished_directory(request.identity)
         written = TargetDescription(
             format=request.physical_design.file_format or "",
             schema=schema if known is None or refreshes else known.schema,
@@ -125,8 +130,9 @@ class FilesLoad:
             target.write_description(replace(written, refreshing=None))
         target.discard_unpublished(request.identity)
 
-    def _counted(self, request: StageRequest, target: TargetDirectory) -> LegacyLoadResult:
-        """Rows by reading them again: every value of this load has been decoded once before it is reported."""
+    def _count_rows(self, request: StageRequest, target: TargetDirectory) -> LegacyLoadResult:
+        """Counts the load's rows by reading them again, so that every value has been decoded once before it is
+        reported."""
         written = sum(batch.num_rows for batch in self.read_back(request))
         if request.strategy is StrategyMode.FULL_REFRESH:
             return LegacyLoadResult(finaliser="write_then_remove", written_rows=written, total_rows=written)
@@ -140,7 +146,8 @@ class FilesLoad:
 
 
 class _LineagedRows:
-    """Payload batches -> batches as the files hold them: cast to the target's types, lineage columns after them."""
+    """Turns payload batches into batches of the files: cast to the target's types, with the lineage
+    columns after them."""
 
     def __init__(self, request: StageRequest, stored: TableSchema) -> None:
         self._stored = stored
@@ -163,8 +170,8 @@ class _LineagedRows:
         return pa.repeat(value, rows)
 
 
-def _stored(request: StageRequest, target: TargetDirectory) -> TableSchema:
-    """The payload's columns as files hold them: the target's own types when files are added to it."""
+def _stored_schema(request: StageRequest, target: TargetDirectory) -> TableSchema:
+    """The payload's columns as the files hold them: in the target's types when files are added to it."""
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:
         return request.schema
@@ -172,7 +179,8 @@ def _stored(request: StageRequest, target: TargetDirectory) -> TableSchema:
 
 
 def _refuse_undescribed(schema: TableSchema, request: StageRequest, target: TargetDirectory) -> None:
-    """A column that the description lacks would be in the files and in no reading of the target."""
+    """Raises ConnectorError `physical_design_mismatch` for a column that the description lacks: readers of the target
+    would never see it."""
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:
         return
@@ -182,7 +190,8 @@ def _refuse_undescribed(schema: TableSchema, request: StageRequest, target: Targ
 
 
 def _chunks(batches: Iterator[pa.RecordBatch], limit_rows: int) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Lazy groups of batches, each of at least `limit_rows` rows except the last; one empty group without rows."""
+    """Groups of batches, read lazily, of at least `limit_rows` rows each except the last; one empty group when there
+    are no rows."""
     ended = False
 
     def group() -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,5 @@
-"""The target of the files sink: what is there, what may be written into it, and what dead loads left."""
+"""Describes a target of the files sink, checks it before a load, and lists directories that interrupted loads have
+left."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 from pathlib import Path
 
 from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
-from dpone_core.connectors.files.storage import translated_errors
+from dpone_core.connectors.files.storage import translate_errors
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -34,8 +35,8 @@ class FilesTarget:
         self._directory(table).add_columns(schema)
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
-        """Hidden directories of loads that neither published nor discarded what they wrote."""
-        with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+        """Hidden directories of loads that have neither published nor discarded their files."""
+        with translate_errors("the target directory cannot be listed", "sink_unreachable"):
             names = self._directory(table).unpublished_names()
         return tuple(Leftover(table=TableName(schema=table.schema, name=name), role="stg") for name in names)
 
@@ -44,14 +45,15 @@ class FilesTarget:
 
 
 def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
-    """Refuses payloads and formats that cannot be written, and directories that are not ours or not whole."""
+    """Raises ConnectorError for a payload or format that cannot be written, and for a directory that dpone did not
+    write or that is incomplete."""
     check_payload(request)
     design = request.physical_design
     if design.file_format not in FORMATS:
         raise ConnectorError("the files sink writes parquet, csv or ndjson", code="physical_design_mismatch")
     if design.order_by or design.partition_by is not None or design.cluster is not None:
         raise ConnectorError("files have neither keys nor partitions nor a cluster", code="physical_design_mismatch")
-    with translated_errors("the target directory cannot be listed", "sink_unreachable"):
+    with translate_errors("the target directory cannot be listed", "sink_unreachable"):
         foreign, parts, known = target.has_foreign_files(), target.parts(), target.describe()
         nearest = next(path for path in (target.path, *target.path.parents) if path.exists())
         writable = nearest.is_dir() and os.access(nearest, os.W_OK)
@@ -73,6 +75,6 @@ def refuse_target(request: StageRequest, target: TargetDirectory) -> None:
         )
     if known.format != design.file_format:
         raise ConnectorError(
-            f"the target holds {known.format} files and {design.file_format} is asked for",
+            f"the target holds {known.format} files, and the manifest asks for {design.file_format}",
             code="physical_design_mismatch",
         )

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from dpone_core.connectors.files.storage import replace_file, translated_errors
+from dpone_core.connectors.files.storage import replace_file, translate_errors
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING, artifact_name, artifact_prefix
 from dpone_core.model.identity import LoadIdentity
@@ -34,6 +34,8 @@ _UNREADABLE: Final = "target_description_unreadable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDescription:
+    """What `_dpone_target.json` says about a target."""
+
     format: str
     schema: TableSchema
     refreshing: str | None = None
@@ -59,7 +61,7 @@ class TargetDirectory:
     def path(self) -> Path:
         return self.base / (self.table.schema or "") / self.table.name
 
-    def unpublished(self, identity: LoadIdentity) -> Path:
+    def unpublished_directory(self, identity: LoadIdentity) -> Path:
         """The hidden directory of one load."""
         return self.path / f".{artifact_name(self.table, identity, STAGING)}"
 
@@ -71,9 +73,9 @@ class TargetDirectory:
         return tuple(sorted(child.name[1:] for child in self.path.iterdir() if child.name.startswith(prefix)))
 
     def discard_unpublished(self, identity: LoadIdentity) -> None:
-        with translated_errors("what this load wrote could not be removed", "staged_cleanup_failed"):
-            if self.unpublished(identity).exists():
-                shutil.rmtree(self.unpublished(identity))
+        with translate_errors("what this load wrote could not be removed", "staged_cleanup_failed"):
+            if self.unpublished_directory(identity).exists():
+                shutil.rmtree(self.unpublished_directory(identity))
 
     def part_name(self, identity: LoadIdentity, number: int, file_format: str) -> str:
         return f"part-{load_hash(self.table, identity)}-{number:05d}.{file_format}"
@@ -102,11 +104,15 @@ class TargetDirectory:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            raise ConnectorError("the target's description cannot be read", code=_UNREADABLE) from error
+            raise ConnectorError(
+                "the target's description `_dpone_target.json` cannot be read", code=_UNREADABLE
+            ) from error
         try:
             return _description_of(json.loads(text))
         except (ValueError, KeyError, TypeError) as error:
-            raise ConnectorError("the target's description is not one that dpone wrote", code=_UNREADABLE) from error
+            raise ConnectorError(
+                "the target's description `_dpone_target.json` is not one that dpone wrote", code=_UNREADABLE
+            ) from error
 
     def write_description(self, description: TargetDescription) -> None:
         document = {
@@ -125,7 +131,7 @@ class TargetDirectory:
         fresh = tuple(column for column in added.columns if known.schema.find(column.name) is None)
         if fresh:
             widened = TableSchema(columns=(*known.schema.columns, *fresh))
-            with translated_errors("the target's description could not be written", "schema_evolution_refused"):
+            with translate_errors("the target's description could not be written", "schema_evolution_refused"):
                 self.write_description(replace(known, schema=widened))
 
 

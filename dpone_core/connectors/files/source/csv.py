@@ -1,4 +1,4 @@
-"""CSV files as batches of undecoded text, NULL where the dialect says so; decoding is the stream's."""
+"""Reads CSV files as batches of undecoded text, NULL where the dialect says so. `TextStream` decodes them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from dpone_core.model.file_reading import CsvDialect, FileReading
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 
 from .csv_blocks import CsvBlock, CsvText
-from .text_blocks import TextRows, malformed, opened_text
+from .text_blocks import TextRows, malformed_error, open_text
 
 _TEXT: Final = ColumnType(kind=ColumnKind.STRING)
 
 
 def csv_schema(files: tuple[Path, ...], reading: FileReading) -> TableSchema:
-    """The declared columns, else every header name as text. Each header must name exactly these columns."""
+    """The declared columns, otherwise every header name as text. Raises ConnectorError unless every header names
+    exactly these columns."""
     declared = tuple(column.name for column in reading.columns)
     names = declared
     for index, path in enumerate(files if reading.csv.header else ()):
-        with _opened(path, index, reading.csv) as text:
+        with _open_csv(path, index, reading.csv) as text:
             found = text.names
         names = names or found
         if set(found) != set(names):
-            raise _other_columns(index, names, found, declared=bool(declared))
+            raise _columns_error(index, names, found, declared=bool(declared))
     if declared:
         return TableSchema(columns=reading.columns)
     return TableSchema(columns=tuple(Column(name=name, type=_TEXT) for name in names))
@@ -40,13 +41,13 @@ def csv_rows(
     path: Path, index: int, names: tuple[str, ...], wanted: tuple[str, ...], dialect: CsvDialect
 ) -> Iterator[TextRows]:
     """Columns `wanted` as binary; `names` are the file's columns where it has no header."""
-    with _opened(path, index, dialect) as text:
+    with _open_csv(path, index, dialect) as text:
         names = text.names or names
         for block in text.blocks(len(names)):
-            yield TextRows(batch=_parsed(block, index, names, wanted, dialect), line_of=block.line_of)
+            yield TextRows(batch=_parse(block, index, names, wanted, dialect), line_of=block.line_of)
 
 
-def _parsed(
+def _parse(
     block: CsvBlock, index: int, names: tuple[str, ...], wanted: tuple[str, ...], dialect: CsvDialect
 ) -> pa.RecordBatch:
     refused: list[pa.csv.InvalidRow] = []
@@ -78,9 +79,9 @@ def _parsed(
         )
     except pa.ArrowInvalid as error:
         if not refused:
-            raise malformed(index, block.first_line, "the lines from here on are not CSV") from error
+            raise malformed_error(index, block.first_line, "the lines from here on are not CSV") from error
         row = refused[0]
-        raise malformed(
+        raise malformed_error(
             index,
             block.line_of(row.number - 1),
             f"the line has {row.actual_columns} columns and {row.expected_columns} are expected",
@@ -90,12 +91,12 @@ def _parsed(
 
 
 @contextmanager
-def _opened(path: Path, index: int, dialect: CsvDialect) -> Iterator[CsvText]:
-    with opened_text(path, index) as raw:
+def _open_csv(path: Path, index: int, dialect: CsvDialect) -> Iterator[CsvText]:
+    with open_text(path, index) as raw:
         yield CsvText(raw, file=index, delimiter=dialect.delimiter.character, header=dialect.header)
 
 
-def _other_columns(index: int, names: tuple[str, ...], found: tuple[str, ...], *, declared: bool) -> ConnectorError:
+def _columns_error(index: int, names: tuple[str, ...], found: tuple[str, ...], *, declared: bool) -> ConnectorError:
     where = "the manifest declares" if declared else "file 0 has"
     surplus = [name for name in found if name not in names]
     what = (

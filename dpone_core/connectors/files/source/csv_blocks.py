@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, malformed, refuse_byte_order_mark
+from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, malformed_error, refuse_byte_order_mark
 
 _QUOTE: Final = 0x22
 _SUSPECT: Final = re.compile(rb"(?<=\n)\r?\n|\r(?!\n)")
@@ -30,7 +30,8 @@ class CsvBlock:
     first_line: int
 
     def line_of(self, record: int) -> int:
-        """Quotes are balanced at the end of a record, and nowhere inside one at the end of a line."""
+        """The line of the file on which a record begins. Quotes are balanced at the end of a record, and at the end of
+        a line inside one they are not."""
         quotes, begun = 0, 0
         for offset, line in enumerate(self.content.split(b"\n")):
             if begun == record and quotes % 2 == 0:
@@ -41,7 +42,7 @@ class CsvBlock:
 
 
 class CsvText:
-    """Reads the header line at once, the records by `blocks`; `names` is () without a header."""
+    """Reads the header line at once and the records by `blocks`; `names` is () without a header."""
 
     def __init__(self, raw: pa.NativeFile, *, file: int, delimiter: str, header: bool) -> None:
         self._raw = raw
@@ -61,13 +62,13 @@ class CsvText:
             self._rest += more
             end = _whole_records(self._rest)
             if end:
-                yield self._checked(self._rest[:end], columns)
+                yield self._check(self._rest[:end], columns)
                 self._rest = self._rest[end:]
             elif len(self._rest) > MAX_ROW_BYTES:
                 self._refuse_quotes(b"\n" + self._rest + b"\n")
-                raise malformed(self._file, self._line, f"a row is longer than {MAX_ROW_BYTES} bytes")
+                raise malformed_error(self._file, self._line, f"a row is longer than {MAX_ROW_BYTES} bytes")
         if self._rest:
-            yield self._checked(self._rest, columns)
+            yield self._check(self._rest, columns)
             self._rest = b""
 
     def _header(self) -> tuple[str, ...]:
@@ -75,23 +76,24 @@ class CsvText:
         while end and self._rest.count(b'"', 0, end) % 2:
             end = self._rest.find(b"\n", end) + 1
         if not end and len(self._rest) >= BLOCK_BYTES:
-            raise malformed(self._file, 1, "the header line does not end")
+            raise malformed_error(self._file, 1, "the header line does not end")
         end = end or len(self._rest)
         line, self._rest = self._rest[:end], self._rest[end:]
         try:
             text = io.StringIO(line.decode("utf-8"), newline="")
             (names,) = csv.reader(text, delimiter=self._delimiter, strict=True)
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
-            raise malformed(self._file, 1, "the header line is not CSV in UTF-8") from error
+            raise malformed_error(self._file, 1, "the header line is not CSV in UTF-8") from error
         if not all(names):
-            raise malformed(self._file, 1, "a column of the header has no name")
+            raise malformed_error(self._file, 1, "a column of the header has no name")
         if len(set(names)) != len(names):
-            raise malformed(self._file, 1, "the header names a column twice")
+            raise malformed_error(self._file, 1, "the header names a column twice")
         self._line += line.count(b"\n")
         return tuple(names)
 
-    def _checked(self, content: bytes, columns: int) -> CsvBlock:
-        """`window` has a line end on both sides, so that every byte has neighbours."""
+    def _check(self, content: bytes, columns: int) -> CsvBlock:
+        """Checks whole records and returns them as a block; `window` has a line end on both sides, so that every byte
+        has neighbours."""
         window = b"\n" + content + b"\n"
         self._refuse_quotes(window)
         self._refuse_line_ends(window, columns)
@@ -111,9 +113,11 @@ class CsvText:
             if quotes % 2:
                 continue
             if match.group() == b"\r" and window[position + 1 : position + 2] != b"\n":
-                raise self._malformed(window, position, "a line ends by a carriage return alone", "use LF or CRLF")
+                raise self._malformed_error(
+                    window, position, "the line ends with a carriage return alone", "use LF or CRLF"
+                )
             if columns != 1:
-                raise self._malformed(window, position, "the line is empty")
+                raise self._malformed_error(window, position, "the line is empty")
 
     def _refuse_quotes(self, window: bytes) -> None:
         if b'"' not in window:
@@ -125,26 +129,26 @@ class CsvText:
         self._refuse_beside(window, octets, opening, -1, "a quote stands inside a value that has none around it")
         self._refuse_beside(window, octets, closing, 1, "a value goes on after its closing quote")
         if len(positions) % 2:
-            raise self._malformed(window, positions[-1], "a quoted value never ends")
+            raise self._malformed_error(window, positions[-1], "a quoted value never ends")
 
     def _refuse_beside(
         self, window: bytes, octets: pa.Array, quotes: memoryview[int], neighbour: int, what: str
     ) -> None:
-        """Every neighbour on that side must be a delimiter, a line end or another quote."""
+        """Raises unless the neighbour of every quote on that side is a delimiter, a line end or another quote."""
         if not len(quotes):
             return
         packed = pa.Array.from_buffers(pa.int64(), len(quotes), [None, pa.py_buffer(quotes.tobytes())])
         proper = pc.is_in(pc.take(octets, pc.add(packed, neighbour)), value_set=self._edges)
         if not pc.all(proper).as_py():
-            raise self._malformed(window, quotes[pc.index(proper, False).as_py()], what)
+            raise self._malformed_error(window, quotes[pc.index(proper, False).as_py()], what)
 
-    def _malformed(self, window: bytes, position: int, what: str, fix: str | None = None) -> Exception:
+    def _malformed_error(self, window: bytes, position: int, what: str, fix: str | None = None) -> Exception:
         line = self._line + window.count(b"\n", 1, position)
-        return malformed(self._file, line, what, fix) if fix else malformed(self._file, line, what)
+        return malformed_error(self._file, line, what, fix) if fix else malformed_error(self._file, line, what)
 
 
 def _whole_records(content: bytes) -> int:
-    """Where the last whole record ends; 0 for none. The content begins with a record."""
+    """The position after the last whole record; 0 when there is none. The content begins with a record."""
     end, quotes = len(content), content.count(b'"')
     while end:
         line_end = content.rfind(b"\n", 0, end) + 1

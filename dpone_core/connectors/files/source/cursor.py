@@ -1,4 +1,4 @@
-"""The cursor of files: which kinds it may have, its text, and the rows of a batch that lie in a window."""
+"""The cursor of files: which kinds are allowed, its text, and the rows of a batch that lie in a window."""
 
 from __future__ import annotations
 
@@ -46,19 +46,20 @@ def cursor_text(value: pa.Scalar) -> str:
     return str(value.as_py())
 
 
-def within(batch: pa.RecordBatch, schema: TableSchema, window: CursorWindow) -> pa.RecordBatch:
+def rows_in_window(batch: pa.RecordBatch, schema: TableSchema, window: CursorWindow) -> pa.RecordBatch:
+    """The rows of the batch whose cursor lies in the window."""
     column = file_cursor(schema, window.column)
     values = batch.column(window.column)
     keep: pa.Array | None = None
     if window.lower is not None:
-        keep = pc.greater_equal(values, _bound(column, window.lower))
+        keep = pc.greater_equal(values, _bound_scalar(column, window.lower))
     if window.upper is not None:
-        below = pc.less(values, _bound(column, window.upper))
+        below = pc.less(values, _bound_scalar(column, window.upper))
         keep = below if keep is None else pc.and_(keep, below)
     return batch if keep is None else batch.filter(keep)
 
 
-def _bound(column: Column, text: str) -> pa.Scalar:
+def _bound_scalar(column: Column, text: str) -> pa.Scalar:
     wanted = arrow_type(column.type)
     try:
         if column.type.kind is ColumnKind.TIMESTAMP_TZ and _OFFSET.search(text) is None:

@@ -1,4 +1,4 @@
-"""What the manifest declares about columns, applied to what a file says of itself."""
+"""Applies what the manifest declares about columns to the schema of a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 
 
-def declared_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
-    """The named columns as not nullable, which every reader enforces; ConnectorError for a name that is not there."""
+def apply_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
+    """The schema with the named columns not nullable, which every reader enforces. Raises ConnectorError
+    `source_schema_inconsistent` for an unknown name."""
     for name in names:
         if schema.find(name) is None:
             raise ConnectorError(

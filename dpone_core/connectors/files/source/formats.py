@@ -12,20 +12,20 @@ from .text import TextSource
 
 
 class FilesSource:
-    """SourcePort; `base` anchors relative paths."""
+    """SourcePort over files of every format; relative paths are below `base`."""
 
     def __init__(self, base: Path) -> None:
         self._parquet = ParquetSource(base)
         self._text = TextSource(base)
 
     def describe(self, request: ExtractRequest) -> TableSchema:
-        return self._of(request).describe(request)
+        return self._reader_of(request).describe(request)
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> BatchStream:
-        return self._of(request).open_stream(request, schema)
+        return self._reader_of(request).open_stream(request, schema)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
-        return self._of(request).cursor_maximum(request, column)
+        return self._reader_of(request).cursor_maximum(request, column)
 
-    def _of(self, request: ExtractRequest) -> SourcePort:
+    def _reader_of(self, request: ExtractRequest) -> SourcePort:
         return self._text if request.format in ("csv", "ndjson") else self._parquet

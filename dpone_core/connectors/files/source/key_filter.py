@@ -58,7 +58,8 @@ class KeyFilter:
         return batch
 
     def row_groups(self, path: Path) -> list[int] | None:
-        """Those that may hold rows of the range; None where the file's type says nothing about it."""
+        """The row groups that may hold rows of the range; None where statistics of the file's type say nothing about
+        it."""
         import pyarrow.dataset as ds
         from pyarrow.fs import LocalFileSystem
 
@@ -82,10 +83,10 @@ def key_filter(schema: TableSchema, column: str, bounds: KeyRange) -> KeyFilter:
     key = file_key(schema, column)
     ends = []
     if bounds.lower is not None:
-        ends.append(_End(pc.greater_equal, _scalar(key, bounds.lower, rounds_up=True)))
+        ends.append(_End(pc.greater_equal, _bound_scalar(key, bounds.lower, rounds_up=True)))
     if bounds.upper is not None:
         compare = pc.less_equal if bounds.include_upper else pc.less
-        ends.append(_End(compare, _scalar(key, bounds.upper, rounds_up=not bounds.include_upper)))
+        ends.append(_End(compare, _bound_scalar(key, bounds.upper, rounds_up=not bounds.include_upper)))
     return KeyFilter(key=key, bounds=bounds, ends=tuple(ends))
 
 
@@ -106,17 +107,18 @@ def file_key_text(key: Column, value: pa.Scalar) -> str | None:
             return key_text(key, cursor_text(value))
 
 
-def _scalar(key: Column, text: str, *, rounds_up: bool) -> pa.Scalar:
-    """A bound of a finer time than the column holds is rounded to the next tick that compares the same."""
+def _bound_scalar(key: Column, text: str, *, rounds_up: bool) -> pa.Scalar:
+    """A bound in the type of the column. A bound with more digits of a second than the column is rounded up to the next
+    tick, which compares the same."""
     try:
-        return _exact(key, text, rounds_up)
+        return _exact_scalar(key, text, rounds_up)
     except (pa.ArrowException, ValueError, OverflowError, InvalidOperation) as error:
         raise ConnectorError(
             f"a bound of {key.name!r} is not a {key.type}", code="source_value_out_of_range"
         ) from error
 
 
-def _exact(key: Column, text: str, rounds_up: bool) -> pa.Scalar:
+def _exact_scalar(key: Column, text: str, rounds_up: bool) -> pa.Scalar:
     wanted = arrow_type(key.type)
     match key.type.kind:
         case ColumnKind.UUID:

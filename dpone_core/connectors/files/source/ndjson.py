@@ -25,17 +25,25 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.file_reading import MissingKeys
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 
-from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, TextRows, malformed, misfit, opened_text, refuse_byte_order_mark
+from .text_blocks import (
+    BLOCK_BYTES,
+    MAX_ROW_BYTES,
+    TextRows,
+    malformed_error,
+    misfit_error,
+    open_text,
+    refuse_byte_order_mark,
+)
 
 _FLOATS: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
 _OBJECT_LINE: Final = r"^[ \t]*\{.*\}[ \t]*\r?$"
 
 
 def ndjson_rows(path: Path, index: int, declared: TableSchema, missing: MissingKeys) -> Iterator[TextRows]:
-    """All declared columns; a row is a line."""
+    """Batches of all declared columns; a row is a line."""
     read_as = pa.schema([(column.name, _parsed_type(column.type)) for column in declared.columns])
     first = 1
-    with opened_text(path, index) as file:
+    with open_text(path, index) as file:
         for block in _blocks(file, index):
             lines = _lines_of(block)
             batch = _Block(index, first, lines, declared, missing).batch(block, read_as)
@@ -62,7 +70,7 @@ def _blocks(file: pa.NativeFile, index: int) -> Iterator[bytes]:
             line += rest.count(b"\n", 0, end)
             rest = rest[end:]
         elif len(rest) > MAX_ROW_BYTES:
-            raise malformed(index, line, f"a line is longer than {MAX_ROW_BYTES} bytes")
+            raise malformed_error(index, line, f"a line is longer than {MAX_ROW_BYTES} bytes")
         more = file.read(BLOCK_BYTES)
         rest += more
     if rest:
@@ -94,9 +102,9 @@ class _Block:
                 parse_options=pa.json.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="error"),
             )
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise self._explained(texts) from error
+            raise self._explain(texts) from error
         if table.num_rows != len(texts):
-            raise self._explained(texts)
+            raise self._explain(texts)
         (batch,) = table.select(read_as.names).combine_chunks().to_batches()
         self._require_finite(batch)
         if self._missing is MissingKeys.REFUSE:
@@ -111,23 +119,24 @@ class _Block:
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError:
-                    raise malformed(self._file, self._first + offset, "the line is not UTF-8") from error
+                    raise malformed_error(self._file, self._first + offset, "the line is not UTF-8") from error
             raise
 
     def _require_objects(self, texts: pa.Array) -> None:
         whole = pc.match_substring_regex(texts, _OBJECT_LINE)
         if not pc.all(whole).as_py():
             offset = pc.index(whole, False).as_py()
-            raise malformed(self._file, self._first + offset, "the line is not one JSON object")
+            raise malformed_error(self._file, self._first + offset, "the line is not one JSON object")
 
     def _require_finite(self, batch: pa.RecordBatch) -> None:
         for column, values in zip(self._declared.columns, batch.columns, strict=True):
             if column.type.kind in _FLOATS and pc.all(pc.is_finite(values)).as_py() is False:
                 offset = pc.index(pc.is_finite(values), False).as_py()
-                raise misfit(self._file, self._first + offset, column, "the value is not a finite number")
+                raise misfit_error(self._file, self._first + offset, column, "the value is not a finite number")
 
     def _require_keys(self, batch: pa.RecordBatch, texts: pa.Array) -> None:
-        """A NULL is one only where its key stands; a key in another spelling is looked for by a full parse."""
+        """Raises unless the key stands on each line where a column is NULL. A key that is spelled with escapes is found
+        by a full parse."""
         for column, values in zip(self._declared.columns, batch.columns, strict=True):
             if not values.null_count:
                 continue
@@ -135,45 +144,45 @@ class _Block:
             doubtful = pc.and_(pc.is_null(values), pc.invert(pc.match_substring_regex(texts, rf"{key}\s*:")))
             for offset in pc.indices_nonzero(doubtful).to_pylist():
                 if column.name not in json.loads(texts[offset].as_py()):
-                    raise misfit(
-                        self._file, self._first + offset, column, "the key is absent, which is not the same as null"
+                    raise misfit_error(
+                        self._file, self._first + offset, column, "the key is absent; only null counts as NULL"
                     )
 
-    def _explained(self, texts: pa.Array) -> ConnectorError:
-        """The first line that a strict reading refuses, and why."""
+    def _explain(self, texts: pa.Array) -> ConnectorError:
+        """The error of the first line that a strict parser refuses, with the reason."""
         for offset, text in enumerate(texts.to_pylist()):
             line = self._first + offset
             try:
-                members = json.loads(text, object_pairs_hook=list, parse_constant=_no_constant, parse_float=_Number,
+                members = json.loads(text, object_pairs_hook=list, parse_constant=_refuse_constant, parse_float=_Number,
                                      parse_int=_Number)  # fmt: skip
             except (ValueError, RecursionError):
-                return malformed(self._file, line, "the line is not one JSON object")
+                return malformed_error(self._file, line, "the line is not one JSON object")
             refusal = self._refusal(line, members)
             if refusal is not None:
                 return refusal
-        return malformed(self._file, self._first, "a line from here on is not NDJSON of the declared columns")
+        return malformed_error(self._file, self._first, "a line from here on is not NDJSON of the declared columns")
 
     def _refusal(self, line: int, members: list[tuple[str, Any]]) -> ConnectorError | None:
         seen: set[str] = set()
         for name, value in members:
             column = self._declared.find(name)
             if column is None:
-                return malformed(self._file, line, f"the key {name!r} is not a declared column", "declare it")
+                return malformed_error(self._file, line, f"the key {name!r} is not a declared column", "declare it")
             if name in seen:
-                return malformed(self._file, line, f"the key {name!r} stands twice")
+                return malformed_error(self._file, line, f"the key {name!r} stands twice")
             seen.add(name)
             if isinstance(value, list):
-                return misfit(self._file, line, column, "a nested value is not read")
+                return misfit_error(self._file, line, column, "a nested value is not read")
             if value is not None and not _fits(column, value):
-                return misfit(self._file, line, column)
+                return misfit_error(self._file, line, column)
         return None
 
 
 class _Number(str):
-    """A number as its digits."""
+    """A number, kept as its digits."""
 
 
-def _no_constant(name: str) -> object:
+def _refuse_constant(name: str) -> object:
     raise ValueError(name)
 
 

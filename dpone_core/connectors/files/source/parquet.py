@@ -20,8 +20,8 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
-from .cursor import file_cursor, greatest_of, within
-from .declared import declared_not_null
+from .cursor import file_cursor, greatest_of, rows_in_window
+from .declared import apply_not_null
 from .key_filter import KeyFilter
 from .listing import matching_files
 
@@ -30,7 +30,7 @@ _READ_BUFFER_BYTES: Final = 256 << 10
 
 
 class ParquetSource:
-    """SourcePort over Parquet files; `base` anchors relative paths."""
+    """SourcePort over Parquet files; relative paths are below `base`."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
@@ -40,7 +40,7 @@ class ParquetSource:
         first = _schema_of(files[0], 0)
         for index, path in enumerate(files[1:], start=1):
             _refuse_difference(first, _schema_of(path, index), index)
-        return declared_not_null(table_schema(first), request.reading.not_null)
+        return apply_not_null(table_schema(first), request.reading.not_null)
 
     def open_stream(
         self, request: ExtractRequest, schema: TableSchema, *, keys: KeyFilter | None = None
@@ -56,7 +56,7 @@ class ParquetSource:
 
 
 class ParquetStream:
-    """One pass over the files; only the schema's columns are decoded."""
+    """Reads the files once; only the columns of the schema are decoded."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ParquetStream:
                 if self._closed:
                     return
                 batch = self._cast(raw.select(list(self.schema.names)))
-                kept = batch if self._window is None else within(batch, self.schema, self._window)
+                kept = batch if self._window is None else rows_in_window(batch, self.schema, self._window)
                 kept = kept if self._keys is None else self._keys(kept)
                 if kept.num_rows:
                     yield kept
@@ -87,7 +87,7 @@ class ParquetStream:
         self._closed = True
 
     def expected_rows(self) -> int | None:
-        """By the files' footers."""
+        """The number of rows in the files' footers."""
         if self._window is not None or self._keys is not None:
             return None
         try:
@@ -98,7 +98,9 @@ class ParquetStream:
     def _raw_batches(self, path: Path, index: int) -> Iterator[pa.RecordBatch]:
         wanted = [*self.schema.names]
         if self._window is not None and self._window.column not in wanted:
-            raise ConnectorError("the cursor column is not read", code="source_request_invalid")
+            raise ConnectorError(
+                "the cursor column is not among the columns that are read", code="source_request_invalid"
+            )
         try:
             with pq.ParquetFile(path, buffer_size=_READ_BUFFER_BYTES, pre_buffer=False) as file:
                 _refuse_other_columns(table_schema(file.schema_arrow), self.schema, index)

@@ -1,6 +1,6 @@
-"""Key ranges of Parquet files. Nothing holds the files still: each range reads them as they are.
+"""Key ranges of Parquet files. There is no snapshot: each range reads the files as they are at that time.
 
-CSV and NDJSON have no ranges: each one would decode every file from its first line to its last.
+CSV and NDJSON have no ranges, because each range would decode every file completely.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class FilesRanges:
         yield None
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
-        """Decodes the key alone, and the cursor where there is a window: statistics may be rounded."""
+        """The bounds, from decoding the key alone, and the cursor where there is a window;
+        statistics may be rounded."""
         _require_parquet(request)
         key, window = file_key(schema, column), request.window
         names = {key.name} if window is None else {key.name, window.column}
@@ -61,5 +62,7 @@ def _first(known: pa.Scalar, found: pa.Scalar, before: Callable[..., pa.Scalar])
 def _require_parquet(request: ExtractRequest) -> None:
     if request.format != "parquet":
         raise ConnectorError(
-            f"{request.format} files are not split into ranges", code="partition_key_unsupported", fix="use one reader"
+            f"{request.format} files cannot be split into ranges; Parquet files can",
+            code="partition_key_unsupported",
+            fix="use one reader",
         )

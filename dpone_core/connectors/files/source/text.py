@@ -15,17 +15,17 @@ import pyarrow.compute as pc
 
 from dpone_core.connectors._arrow.cast import StrictCast
 from dpone_core.connectors._sql.schema_rules import check_columns
-from dpone_core.connectors.files.text_values import values_of
+from dpone_core.connectors.files.text_values import parse_values
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .csv import csv_rows, csv_schema
-from .cursor import file_cursor, greatest_of, within
-from .declared import declared_not_null
+from .cursor import file_cursor, greatest_of, rows_in_window
+from .declared import apply_not_null
 from .listing import matching_files
 from .ndjson import ndjson_rows
-from .text_blocks import OUT_OF_RANGE, TextRows, misfit
+from .text_blocks import OUT_OF_RANGE, TextRows, misfit_error
 
 _HEXADECIMAL: Final = "[xX]"
 _INFINITE: Final = "(?i)inf"
@@ -33,14 +33,14 @@ _FLOATS: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
 
 
 class TextSource:
-    """SourcePort over CSV and NDJSON files; `base` anchors relative paths."""
+    """SourcePort over CSV and NDJSON files; relative paths are below `base`."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
 
     def describe(self, request: ExtractRequest) -> TableSchema:
         files = matching_files(self._base, request)
-        return declared_not_null(_columns(files, request), request.reading.not_null)
+        return apply_not_null(_columns(files, request), request.reading.not_null)
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> TextStream:
         check_columns(schema)
@@ -60,7 +60,7 @@ def _columns(files: tuple[Path, ...], request: ExtractRequest) -> TableSchema:
 
 
 class TextStream:
-    """One pass over the files; only the schema's columns are decoded."""
+    """Reads the files once; only the columns of the schema are decoded."""
 
     def __init__(self, base: Path, request: ExtractRequest, schema: TableSchema, *, windowed: bool = True) -> None:
         self.schema = schema
@@ -78,7 +78,7 @@ class TextStream:
                     if self._closed:
                         return
                     batch = decoder.batch(rows)
-                    kept = batch if self._window is None else within(batch, self.schema, self._window)
+                    kept = batch if self._window is None else rows_in_window(batch, self.schema, self._window)
                     if kept.num_rows:
                         yield kept
 
@@ -93,7 +93,7 @@ class TextStream:
 
 
 class _Decoder:
-    """Batches of one file in their order -> batches of the schema, or the place of the first misfit."""
+    """Decodes the batches of one file in order, or names the line and column of the first value that does not fit."""
 
     def __init__(self, index: int, schema: TableSchema) -> None:
         self._index = index
@@ -108,39 +108,39 @@ class _Decoder:
         column = self._schema.columns[number]
         texts = rows.batch.column(column.name)
         try:
-            return self._cast.column(number, _decoded(texts, column))
+            return self._cast.column(number, _decode(texts, column))
         except (ConnectorError, pa.ArrowException, ValueError) as error:
             raise self._misfit(column, texts, rows) from error
 
     def _misfit(self, column: Column, texts: pa.Array, rows: TextRows) -> ConnectorError:
-        """The first of the batch: halved until one value is left."""
+        """The error of the first value in the batch that does not fit, found by halving the batch."""
         if not column.nullable and texts.null_count:
             line = rows.line_of(pc.index(pc.is_null(texts), True).as_py())
-            return misfit(self._index, line, column, "NULL in a column without NULLs")
+            return misfit_error(self._index, line, column, "NULL in a column that is declared not nullable")
         low, high = 0, len(texts)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if _fits(texts.slice(low, middle - low), column) else (low, middle)
-        return misfit(self._index, rows.line_of(low), column)
+        return misfit_error(self._index, rows.line_of(low), column)
 
 
 def _fits(texts: pa.Array, column: Column) -> bool:
     try:
-        StrictCast(TableSchema(columns=(column,)), code=OUT_OF_RANGE).column(0, _decoded(texts, column))
+        StrictCast(TableSchema(columns=(column,)), code=OUT_OF_RANGE).column(0, _decode(texts, column))
     except (ConnectorError, pa.ArrowException, ValueError):
         return False
     return True
 
 
-def _decoded(texts: pa.Array, column: Column) -> pa.Array:
-    """Text of any file as values; what the file's own parser has decoded stays as it is."""
+def _decode(texts: pa.Array, column: Column) -> pa.Array:
+    """The values of texts; columns that the file's own parser has decoded stay unchanged."""
     if pa.types.is_binary(texts.type):
         texts = texts.cast(pa.string())
     if not pa.types.is_string(texts.type):
         return texts
     if "int" in column.type.kind.value and pc.any(pc.match_substring_regex(texts, _HEXADECIMAL)).as_py():
         raise ValueError("hexadecimal digits")
-    values = values_of(texts, column.type)
+    values = parse_values(texts, column.type)
     if column.type.kind in _FLOATS:
         endless = pc.and_(pc.is_inf(values), pc.invert(pc.match_substring_regex(texts, _INFINITE)))
         if pc.any(endless).as_py():

@@ -1,4 +1,4 @@
-"""Text files in blocks of whole lines or records, decompressed by extension, with what finds a line again.
+"""Text files in blocks of whole lines or records, decompressed by extension, with the line number of each row.
 
 Errors name file, line and column, never a value. A file is named by its position in path order, from 0.
 """
@@ -30,7 +30,7 @@ _BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRows:
-    """Rows of one block; `line_of` says at which line of the file a row of the batch begins."""
+    """Rows of one block; `line_of` gives the line of the file on which a row of the batch begins."""
 
     batch: pa.RecordBatch
     line_of: Callable[[int], int]
@@ -45,8 +45,9 @@ class TextRows:
 
 
 @contextmanager
-def opened_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
-    """Sequential reads; a file that cannot be read, or whose compression ends early, is `source_unreachable`."""
+def open_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
+    """Opens a file for sequential reads. Raises ConnectorError `source_unreachable` when it cannot be read or its
+    compression ends early."""
     try:
         with pa.OSFile(str(path), "rb") as raw:
             compression = COMPRESSIONS.get(path.suffix)
@@ -61,16 +62,16 @@ def opened_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
 
 def refuse_byte_order_mark(content: bytes, file: int) -> None:
     if content.startswith(_BYTE_ORDER_MARKS):
-        raise malformed(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
+        raise malformed_error(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
 
 
-def malformed(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
-    """A file that is not what its format says, from the given line on."""
+def malformed_error(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
+    """The error of a file that breaks the rules of its format at the given line."""
     return ConnectorError(f"file {file} of the source, line {line}: {what}", code="source_file_malformed", fix=fix)
 
 
-def misfit(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
-    """A value that its column cannot hold."""
+def misfit_error(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
+    """The error of a value that its column cannot hold."""
     reason = what or f"a value does not fit {column.type}"
     return ConnectorError(
         f"file {file} of the source, line {line}, column {column.name!r}: {reason}",

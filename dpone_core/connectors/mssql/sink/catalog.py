@@ -1,4 +1,4 @@
-"""What the catalogue says about a target: its columns, its load marker, and what hangs on it."""
+"""Reads a target from the SQL Server catalogue: columns, load marker, and what is attached to it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.source.selection import DEFAULT_SCHEMA
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
 
 from .database import Ask, Database
-from .types import require_name, writable
+from .types import require_name, writable_column
 
 MARKER: Final = "dpone_load"
 """The extended property of a target that names its last publication."""
@@ -80,7 +80,8 @@ _ATTACHED: Final = " UNION ".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """`computed` are the columns that only SQL Server fills; `note` is the extended property."""
+    """A table of the catalogue. `computed` are the columns that only SQL Server fills; `note` is the text of an
+    extended property."""
 
     table: TableName
     object_id: int
@@ -93,16 +94,17 @@ class TargetTable:
     def schema(self) -> TableSchema:
         return TableSchema(columns=self.columns)
 
-    def declared(self, column: Column) -> str:
+    def declared_type(self, column: Column) -> str:
         return column.type.native
 
 
-def qualified(table: TableName) -> str:
-    return f"{quoted_name(table.schema or DEFAULT_SCHEMA)}.{quoted_name(table.name)}"
+def qualify(table: TableName) -> str:
+    return f"{quote_name(table.schema or DEFAULT_SCHEMA)}.{quote_name(table.name)}"
 
 
 def resolve(table: TableName) -> TableName:
-    """With its schema spelled out; refuses names that SQL Server does not take."""
+    """The table with its schema made explicit. Raises ConnectorError `sink_column_unsupported` for a name that SQL
+    Server does not take."""
     resolved = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
     require_name(resolved.schema or "")
     require_name(resolved.name)
@@ -126,18 +128,18 @@ def target_table(ask: Ask, table: TableName, note: str = MARKER) -> TargetTable 
         object_id=int(object_id),
         is_table=str(kind).strip() == _TABLE,
         note="" if marker is None else str(marker),
-        columns=tuple(writable(column) for column in table_columns(ask, table) if column.name not in computed),
+        columns=tuple(writable_column(column) for column in table_columns(ask, table) if column.name not in computed),
         computed=computed,
     )
 
 
-def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
-    """What a table that takes the target's place would not have, in words; () = nothing."""
+def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+    """What is attached to the target and a table in its place would not have, in words; () when there is nothing."""
     return tuple(sorted(str(row[0]) for row in ask(_ATTACHED.replace("{oid}", str(target.object_id)), ())))
 
 
 def count_of(ask: Ask, table: TableName) -> int:
-    return int(ask(f"SELECT COUNT_BIG(*) AS held FROM {qualified(table)}", ())[0][0])
+    return int(ask(f"SELECT COUNT_BIG(*) AS held FROM {qualify(table)}", ())[0][0])
 
 
 def table_names(database: Database, schema: str) -> tuple[str, ...]:
@@ -145,7 +147,8 @@ def table_names(database: Database, schema: str) -> tuple[str, ...]:
 
 
 def property_statement(table: TableName, name: str, value: str, *, exists: bool) -> str:
-    """Sets an extended property of a table; the table's own author never uses our names."""
+    """The statement that sets an extended property of a table. The names of dpone's properties are reserved: the
+    table's author does not use them."""
     procedure = "sp_updateextendedproperty" if exists else "sp_addextendedproperty"
     arguments = {
         "name": name,
@@ -155,9 +158,9 @@ def property_statement(table: TableName, name: str, value: str, *, exists: bool)
         "level1type": "TABLE",
         "level1name": table.name,
     }
-    return f"EXEC sys.{procedure} " + ", ".join(f"@{key} = {national(text)}" for key, text in arguments.items())
+    return f"EXEC sys.{procedure} " + ", ".join(f"@{key} = {national_literal(text)}" for key, text in arguments.items())
 
 
-def national(text: str) -> str:
-    """A literal of any characters, whatever the code page."""
+def national_literal(text: str) -> str:
+    """An N'' literal, which holds any characters whatever the code page."""
     return "N'" + text.replace("'", "''") + "'"

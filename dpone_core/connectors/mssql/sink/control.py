@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dpone_core.connectors._sql.control_rows import require_compatible, set_through_loss
+from dpone_core.connectors._sql.control_rows import require_compatible, retry_lost_change
 from dpone_core.connectors.mssql.catalog import table_columns
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectionLostError
 from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
-from .catalog import qualified, resolve, target_table
+from .catalog import qualify, resolve, target_table
 from .database import Ask, Database
 from .publish import lock_publications
 from .staging import ensure_schema
@@ -27,11 +27,12 @@ _TYPES: Final = {
 }
 _REFUSED: Final = "control_table_refused"
 _OURS: Final = " WITH (UPDLOCK, HOLDLOCK)"
-"""A row, or the place where it would stand, belongs to us until the transaction ends."""
+"""Locks the row, or the gap in the key where it would be, until the transaction ends."""
 
 
 class MssqlControlTables:
-    """Writes are durable when they return. An upsert whose answer is lost is written again, for it is idempotent."""
+    """ControlTables of one database. A write is durable when it returns. An upsert whose answer is lost is written
+    again, which has the same result."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -46,10 +47,10 @@ class MssqlControlTables:
             missing = self._missing(table, ask)
             if missing is None:
                 columns = ", ".join(_definition(table, column) for column in table.columns)
-                key = ", ".join(map(quoted_name, table.key))
-                ask(f"CREATE TABLE {qualified(name)} ({columns}, PRIMARY KEY ({key}))", ())
+                key = ", ".join(map(quote_name, table.key))
+                ask(f"CREATE TABLE {qualify(name)} ({columns}, PRIMARY KEY ({key}))", ())
             for column in missing or ():
-                ask(f"ALTER TABLE {qualified(name)} ADD {_definition(table, column)}", ())
+                ask(f"ALTER TABLE {qualify(name)} ADD {_definition(table, column)}", ())
 
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
         try:
@@ -66,7 +67,7 @@ class MssqlControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        return set_through_loss(
+        return retry_lost_change(
             lambda: self._compare_and_set(table, key, expected, new),
             lambda: self.read(table, key),
             expected,
@@ -74,7 +75,7 @@ class MssqlControlTables:
         )
 
     def _upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:
-        """A newer version that is there already stays."""
+        """Replaces the row of the same key, unless the stored version is newer."""
         with self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask:
             for row in rows:
                 key = {name: row.get(name) for name in table.key}
@@ -100,7 +101,7 @@ class MssqlControlTables:
                 return False
             if new is None:
                 conditions, values = _conditions(table, key)
-                ask(f"DELETE FROM {qualified(_name(table))}{conditions}", values)
+                ask(f"DELETE FROM {qualify(_name(table))}{conditions}", values)
             else:
                 _update(ask, table, new)
             return True
@@ -116,29 +117,29 @@ class MssqlControlTables:
 
 
 def _insert(ask: Ask, table: ControlTable, row: ControlRow) -> None:
-    columns = ", ".join(quoted_name(column.name) for column in table.columns)
+    columns = ", ".join(quote_name(column.name) for column in table.columns)
     values = ", ".join(_mark(table, column) for column in table.columns)
     ask(
-        f"INSERT INTO {qualified(_name(table))} ({columns}) VALUES ({values})",
+        f"INSERT INTO {qualify(_name(table))} ({columns}) VALUES ({values})",
         [_parameter(row.get(column.name)) for column in table.columns],
     )
 
 
 def _update(ask: Ask, table: ControlTable, row: ControlRow) -> None:
     changed = [column for column in table.columns if column.name not in table.key]
-    settings = ", ".join(f"{quoted_name(column.name)} = {_mark(table, column)}" for column in changed)
+    settings = ", ".join(f"{quote_name(column.name)} = {_mark(table, column)}" for column in changed)
     conditions, values = _conditions(table, {name: row.get(name) for name in table.key})
     ask(
-        f"UPDATE {qualified(_name(table))} SET {settings}{conditions}",
+        f"UPDATE {qualify(_name(table))} SET {settings}{conditions}",
         [*(_parameter(row.get(column.name)) for column in changed), *values],
     )
 
 
 def _select(table: ControlTable, where: ControlRow, hint: str = "") -> tuple[str, list[ControlValue]]:
-    columns = ", ".join(quoted_name(column.name) for column in table.columns)
+    columns = ", ".join(quote_name(column.name) for column in table.columns)
     conditions, values = _conditions(table, where)
-    key = ", ".join(map(quoted_name, table.key))
-    return f"SELECT {columns} FROM {qualified(_name(table))}{hint}{conditions} ORDER BY {key}", values
+    key = ", ".join(map(quote_name, table.key))
+    return f"SELECT {columns} FROM {qualify(_name(table))}{hint}{conditions} ORDER BY {key}", values
 
 
 def _conditions(table: ControlTable, where: ControlRow) -> tuple[str, list[ControlValue]]:
@@ -147,15 +148,15 @@ def _conditions(table: ControlTable, where: ControlRow) -> tuple[str, list[Contr
     values: list[ControlValue] = []
     for name, value in where.items():
         if value is None:
-            parts.append(f"{quoted_name(name)} IS NULL")
+            parts.append(f"{quote_name(name)} IS NULL")
         else:
             values.append(_parameter(value))
-            parts.append(f"{quoted_name(name)} = {_mark(table, kinds[name])}")
+            parts.append(f"{quote_name(name)} = {_mark(table, kinds[name])}")
     return (f" WHERE {' AND '.join(parts)}" if parts else "", values)
 
 
 def _mark(table: ControlTable, column: ControlColumn) -> str:
-    """NULL has no type of its own, so every parameter is told its type."""
+    """The parameter marker of a column, cast to the column's type: a bare NULL has no type."""
     return f"CAST(? AS {_type_text(table, column)})"
 
 
@@ -191,4 +192,4 @@ def _type_text(table: ControlTable, column: ControlColumn) -> str:
 def _definition(table: ControlTable, column: ControlColumn) -> str:
     exact = f" {_EXACT}" if column.kind is ControlColumnKind.TEXT else ""
     null = "NULL" if column.nullable else "NOT NULL"
-    return f"{quoted_name(column.name)} {_type_text(table, column)}{exact} {null}"
+    return f"{quote_name(column.name)} {_type_text(table, column)}{exact} {null}"

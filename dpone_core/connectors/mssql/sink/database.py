@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.mssql.address import Address
-from dpone_core.connectors.mssql.driver import driver_path, unixodbc_missing
+from dpone_core.connectors.mssql.driver import driver_path, unixodbc_missing_error
 from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.connectors.mssql.session import connect, sql_state
 from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
@@ -35,7 +35,7 @@ _REASONS: Final = {
 
 
 class Database:
-    """Connects lazily. A connection that was lost is replaced at the next use, never inside a transaction."""
+    """Opens connections on first use. A lost connection is replaced at the next use, but never inside a transaction."""
 
     def __init__(self, address: Address, *, lock_timeout_seconds: float) -> None:
         self.address = address
@@ -46,7 +46,8 @@ class Database:
         self._mutex = threading.Lock()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """All rows of a small query that changes nothing; asked again where an idle connection had been cut."""
+        """All rows of a small query that changes nothing. Asks once more on a new connection when
+        an idle one was cut."""
         known = getattr(self._local, "connection", None)
         try:
             return self._run(sql, parameters)
@@ -59,7 +60,7 @@ class Database:
             raise self.error(error, "SQL Server did not answer a query") from error
 
     def execute(self, sql: str, parameters: Sequence[object] = (), *, code: str, message: str) -> None:
-        """One statement that is a transaction by itself."""
+        """Runs one statement, which is a transaction by itself. Raises ConnectorError `code`."""
         try:
             self._run(sql, parameters)
         except pyodbc.Error as error:
@@ -67,8 +68,8 @@ class Database:
 
     @contextmanager
     def transaction(self, *, code: str, message: str) -> Iterator[Ask]:
-        """Commits at the end of the block, rolls back on any error. A session that is lost, at whatever statement,
-        raises ConnectionLostError: only then is the outcome of a COMMIT unknown."""
+        """Opens a transaction that commits at the end of the block and rolls back on any error. Raises
+        ConnectionLostError when the session is lost at any statement; only then is the outcome of a COMMIT unknown."""
         self.rows("SELECT 1 AS one")
         try:
             self._run("BEGIN TRANSACTION")
@@ -82,8 +83,9 @@ class Database:
             raise self.error(error, message, code) from error
 
     @contextmanager
-    def inserting(self, inputs: Sequence[tuple[int, int, int]]) -> Iterator[Callable[[str, Sequence[object]], None]]:
-        """A cursor that keeps its prepared statement; `inputs` are the types of one row's parameters."""
+    def open_insert(self, inputs: Sequence[tuple[int, int, int]]) -> Iterator[Callable[[str, Sequence[object]], None]]:
+        """A function that inserts with a prepared statement until the block ends; `inputs` are the parameter types of
+        one row."""
         cursor = self.connection().cursor()
         try:
 
@@ -109,7 +111,7 @@ class Database:
 
     def error(self, error: pyodbc.Error, message: str, code: str = "sink_query_failed") -> DponeError:
         if "can't open lib" in str(error).lower():
-            return unixodbc_missing()
+            return unixodbc_missing_error()
         if is_lost(error):
             self._abandon()
             message = "SQL Server did not answer or refused the login"
@@ -147,7 +149,8 @@ class Database:
             raise
 
     def _roll_back(self) -> None:
-        """A connection that cannot roll back is ended, which does; the error that brought us here is to be told."""
+        """Rolls back, or closes a connection that cannot, which rolls back too. The error that led here is the one to
+        report."""
         if getattr(self._local, "connection", None) is None:
             return
         try:
@@ -166,12 +169,12 @@ class Database:
 
 
 def is_lost(error: pyodbc.Error) -> bool:
-    """Whether the session is gone. A lock that was not granted has a state of timeouts and is no loss."""
+    """Whether the session is gone. A lock timeout has a timeout state too, and is not a lost session."""
     state = sql_state(error)
     return number_of(error) != _LOCK_TIMEOUT and (state is None or state.startswith(_LOST))
 
 
 def number_of(error: pyodbc.Error) -> int | None:
-    """SQL Server's own error number, as the driver writes it behind its text."""
+    """SQL Server's error number, which the driver writes at the end of its text; None when there is none."""
     found = _NUMBER.findall(str(error.args[1])) if len(error.args) > 1 else []
     return int(found[-1]) if found else None

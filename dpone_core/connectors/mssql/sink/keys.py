@@ -1,30 +1,31 @@
-"""Keys that are equal exactly: text by its bytes, whatever the collation says of case and blanks (MSSQL-15)."""
+"""Compares keys exactly: text by its bytes, whatever the collation does with case and blanks (MSSQL-15)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.model.table_schema import Column, ColumnKind
 
 
 def key_list(columns: Sequence[Column], qualifier: str = "") -> str:
-    return ", ".join(exact(column, qualifier) for column in columns)
+    return ", ".join(exact_expression(column, qualifier) for column in columns)
 
 
 def same_key(columns: Sequence[Column], left: str, right: str) -> str:
-    """The plain comparison comes first, so that an index can serve it; for text the bytes decide."""
+    """The condition that two rows have the same key. The plain comparison comes first, so that an index can serve it;
+    for text the bytes decide."""
     parts: list[str] = []
     for column in columns:
-        name = quoted_name(column.name)
+        name = quote_name(column.name)
         parts.append(f"{left}.{name} = {right}.{name}")
         if column.type.kind is ColumnKind.STRING:
-            parts.append(f"{exact(column, left)} = {exact(column, right)}")
+            parts.append(f"{exact_expression(column, left)} = {exact_expression(column, right)}")
     return " AND ".join(parts)
 
 
-def exact(column: Column, qualifier: str = "") -> str:
-    name = f"{qualifier}.{quoted_name(column.name)}" if qualifier else quoted_name(column.name)
+def exact_expression(column: Column, qualifier: str = "") -> str:
+    name = f"{qualifier}.{quote_name(column.name)}" if qualifier else quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"CAST(CAST({name} AS nvarchar(max)) AS varbinary(max))"
     return name

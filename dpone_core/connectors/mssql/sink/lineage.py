@@ -1,14 +1,14 @@
-"""Lineage values as T-SQL literals, and T-SQL's spelling of the row id."""
+"""The lineage columns as T-SQL literals, and the row id in T-SQL."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from dpone_core.connectors._sql.row_id import CONTROL_ESCAPES
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.model.table_schema import Column, ColumnKind
 
-from .catalog import national
+from .catalog import national_literal
 from .types import lineage_type
 
 UTF8_COLLATION: Final = "Latin1_General_100_BIN2_UTF8"
@@ -18,20 +18,24 @@ _EXACT: Final = "Latin1_General_100_BIN2"
 
 def constant_expression(name: str, text: str) -> str:
     declared = lineage_type(name)
-    return f"CAST({national(text)} AS {declared})" if declared.startswith("datetimeoffset") else national(text)
+    return (
+        f"CAST({national_literal(text)} AS {declared})"
+        if declared.startswith("datetimeoffset")
+        else national_literal(text)
+    )
 
 
 class MssqlRowId:
     """RowIdDialect of SQL Server; every piece is text in UTF-16, hashed as UTF-8."""
 
     def literal(self, text: str) -> str:
-        return national(text)
+        return national_literal(text)
 
     def concat(self, parts: tuple[str, ...]) -> str:
         return f"CONCAT(CAST(N'' AS nvarchar(max)), {', '.join(parts)})"
 
     def plain_text(self, column: Column) -> str:
-        quoted = quoted_name(column.name)
+        quoted = quote_name(column.name)
         match column.type.kind:
             case ColumnKind.STRING:
                 return quoted
@@ -52,13 +56,13 @@ class MssqlRowId:
     def json_string(self, expression: str) -> str:
         escaped = f"{expression} COLLATE {_EXACT}"
         for plain, code in (("\\", "\\\\"), ('"', '\\"')):
-            escaped = f"REPLACE({escaped}, {national(plain)}, {national(code)})"
+            escaped = f"REPLACE({escaped}, {national_literal(plain)}, {national_literal(code)})"
         for control, code in CONTROL_ESCAPES:
-            escaped = f"REPLACE({escaped}, NCHAR({ord(control)}), {national(code)})"
+            escaped = f"REPLACE({escaped}, NCHAR({ord(control)}), {national_literal(code)})"
         return f"CONCAT(N'\"', {escaped}, N'\"')"
 
     def or_null_text(self, column: Column, expression: str) -> str:
-        return f"CASE WHEN {quoted_name(column.name)} IS NULL THEN N'null' ELSE {expression} END"
+        return f"CASE WHEN {quote_name(column.name)} IS NULL THEN N'null' ELSE {expression} END"
 
     def sha256_hex(self, expression: str) -> str:
         utf8 = f"CAST({expression} COLLATE {UTF8_COLLATION} AS varchar(max))"
@@ -66,5 +70,5 @@ class MssqlRowId:
 
 
 def _clock(moment: str) -> str:
-    """As Python writes it: without a fraction that is zero."""
+    """The SQL text of a moment as Python writes it: without a fraction of zero."""
     return f"REPLACE(CONVERT(nvarchar(27), {moment}, 121), N'.000000', N'')"

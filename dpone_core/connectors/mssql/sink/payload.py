@@ -1,7 +1,8 @@
-"""The rows of a load as parameters: cast strictly, checked for what SQL Server would round, cut or refuse.
+"""The rows of a load as statement parameters: cast strictly, and checked for values that SQL Server would round,
+shorten or refuse.
 
-Decimals, dates, times and uuids travel as text that the server reads alike in every language setting: drivers bend
-them (a datetimeoffset has no parameter type, Python's times have six digits).
+Decimals, dates, times and uuids travel as text that the server reads alike in every language setting. As typed
+parameters the driver would change them (a datetimeoffset has no parameter type, Python's times have six digits).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
-from dpone_core.connectors._arrow.moments import digits_of, has_at_most, numbers_of, within
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows, refuse_kind_change
+from dpone_core.connectors._arrow.moments import all_within, digits_of, has_at_most, numbers_of
 from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -55,13 +56,13 @@ _INPUTS: Final = {
 
 
 class PayloadRows:
-    """One pass over the batches, in chunks of what one statement takes: flat lists of whole rows."""
+    """Reads the batches once, in chunks as large as one statement takes: flat lists of whole rows."""
 
     def __init__(
         self, payload: TableSchema, stored: tuple[StoredColumn, ...], batches: Iterable[pa.RecordBatch]
     ) -> None:
         schema = TableSchema(columns=tuple(column.column for column in stored))
-        same_kind_only(payload, schema)
+        refuse_kind_change(payload, schema)
         self._stored = stored
         self._cast = StrictCast(schema, code=_REFUSED)
         self._batches = batches
@@ -70,7 +71,7 @@ class PayloadRows:
 
     def chunks(self) -> Iterator[list[object]]:
         most = max(min(MAX_ROWS, MAX_PARAMETERS // len(self._stored)), 1)
-        for batch in bounded(self._batches):
+        for batch in limit_batch_rows(self._batches):
             cast = self._cast(batch)
             for stored, values in zip(self._stored, cast.columns, strict=True):
                 if not _fits(stored, values):
@@ -103,7 +104,7 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
         case ColumnKind.BINARY:
             return stored.longest is None or _greatest(pc.binary_length(values)) <= stored.longest
         case ColumnKind.DATE:
-            return within(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+            return all_within(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
         case ColumnKind.TIME | ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
             return _moments_fit(stored.column, values)
         case _:
@@ -114,13 +115,13 @@ def _moments_fit(column: Column, values: pa.Array) -> bool:
     if not has_at_most(values, 6 if column.type.fraction is None else column.type.fraction):
         return False
     day = _DAY_SECONDS * 10 ** digits_of(values)
-    return column.type.kind is ColumnKind.TIME or within(
+    return column.type.kind is ColumnKind.TIME or all_within(
         numbers_of(values), max(_FIRST_DAY * day, -(2**63)), min((_LAST_DAY + 1) * day, 2**63) - 1
     )
 
 
 def _longest_text(values: pa.Array) -> int:
-    """In UTF-16 units: a character beyond the basic plane takes two. Counted only where it may matter."""
+    """The length of the longest text in UTF-16 units, where a character beyond the basic plane takes two."""
     characters = _greatest(pc.utf8_length(values))
     if _greatest(pc.binary_length(values)) == characters:
         return characters
@@ -134,13 +135,13 @@ def _greatest(lengths: pa.Array) -> int:
 def _parameters(column: Column, values: pa.Array) -> Sequence[object]:
     kind = column.type.kind
     if kind is ColumnKind.UINT64:
-        return _spelled(values, str)
+        return _format_values(values, str)
     if kind is ColumnKind.DECIMAL:
-        return _spelled(values, lambda value: format(value, "f"))
+        return _format_values(values, lambda value: format(value, "f"))
     if kind is ColumnKind.DATE:
-        return _spelled(values, lambda value: str(value.isoformat()))
+        return _format_values(values, lambda value: str(value.isoformat()))
     if kind is ColumnKind.UUID:
-        return _spelled(values, lambda value: str(uuid.UUID(bytes=value)))
+        return _format_values(values, lambda value: str(uuid.UUID(bytes=value)))
     if kind is ColumnKind.TIME:
         return _seven_digits(values.cast(pa.string()))
     if kind is ColumnKind.TIMESTAMP:
@@ -151,12 +152,12 @@ def _parameters(column: Column, values: pa.Array) -> Sequence[object]:
     return list(values.to_pylist())
 
 
-def _spelled(values: pa.Array, spelling: Callable[[Any], str]) -> list[object]:
+def _format_values(values: pa.Array, spelling: Callable[[Any], str]) -> list[object]:
     return [None if value is None else spelling(value) for value in values.to_pylist()]
 
 
 def _seven_digits(texts: pa.Array) -> list[str | None]:
-    """Nanoseconds are written with nine digits, of which the last two are zeros."""
+    """The texts without their last two digits: nanoseconds are written with nine, and the last two are zeros."""
     found: list[str | None] = []
     for text in texts.to_pylist():
         whole, point, digits = (text or "").partition(".")

@@ -8,7 +8,7 @@ from dpone_core.connectors.mssql.types import COUNTS
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 
-from .catalog import qualified, resolve
+from .catalog import qualify, resolve
 from .database import Database
 
 
@@ -18,5 +18,5 @@ def sink_probe(database: Database) -> SqlSinkProbe:
         return TableSchema(columns=columns) if columns else None
 
     return SqlSinkProbe(
-        SinkProbeDialect(resolve=resolve, schema_of=schema_of, qualified=qualified, rows=database.rows, counts=COUNTS)
+        SinkProbeDialect(resolve=resolve, schema_of=schema_of, qualify=qualify, rows=database.rows, counts=COUNTS)
     )

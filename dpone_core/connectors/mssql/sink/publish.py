@@ -1,7 +1,8 @@
 """How SQL Server publishes a staged load in one transaction.
 
-Every publication of a target takes one application lock first, which ends with its transaction: whoever asks later, on
-another session, waits for it and then knows. The marker is an extended property of the target. Other writers wait.
+Every publication of a target first takes an application lock that ends with its transaction, so another session that
+takes the lock waits until the outcome is known. Other writers wait for a table lock. The load marker is an extended
+property of the target.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpone_core.connectors._sql.publication import (
     StatementDialect,
     TransactionDialect,
 )
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
@@ -28,16 +29,16 @@ from .catalog import (
     UPDATED,
     TargetTable,
     artifact_of,
-    attached,
+    attachments_of,
     count_of,
-    national,
+    national_literal,
     property_statement,
-    qualified,
+    qualify,
     resolve,
     target_table,
 )
 from .database import Database
-from .keys import exact, key_list, same_key
+from .keys import exact_expression, key_list, same_key
 from .types import LAYOUT
 
 
@@ -53,16 +54,16 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
             keep_writers_out=_keep_writers_out,
         ),
         catalog=CatalogDialect(
-            resolve=resolve, artifact_of=artifact_of, find=target_table, attached=attached, count=count_of
+            resolve=resolve, artifact_of=artifact_of, find=target_table, attachments=attachments_of, count=count_of
         ),
-        marker=MarkerDialect(write_marker=_write_marker, note_updates=_note_updates, noted_updates=_noted_updates),
+        marker=MarkerDialect(write_marker=_write_marker, write_updates=_write_updates, read_updates=_read_updates),
         statements=StatementDialect(
-            qualified=qualified,
+            qualify=qualify,
             same_key=same_key,
             key_list=key_list,
             delete_partitions=_delete_partitions,
             swap=_swap,
-            quoted=quoted_name,
+            quote=quote_name,
             row_count="COUNT_BIG(*)",
         ),
         layout=LAYOUT,
@@ -74,76 +75,77 @@ def lock_name(target: TableName) -> str:
 
 
 def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
-    """Held until the transaction ends; the procedure tells of a timeout by its return value alone."""
+    """Takes the application lock of the target until the transaction ends. Raises ConnectorError `finaliser_refused` on
+    a timeout, which the procedure reports by its return value."""
     granted = ask(
-        f"DECLARE @granted int; EXEC @granted = sp_getapplock @Resource = {national(lock_name(target))},"
+        f"DECLARE @granted int; EXEC @granted = sp_getapplock @Resource = {national_literal(lock_name(target))},"
         f" @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = {milliseconds};"
         " SELECT @granted AS granted",
         (),
     )
     if int(granted[0][0]) < 0:
         raise ConnectorError(
-            "a publication of the same target did not end in time; the target is as it was",
+            "another publication of the target did not end within the lock timeout; the target is unchanged",
             code="finaliser_refused",
             fix="run again when it has ended",
         )
 
 
 def _keep_writers_out(ask: Ask, target: TableName) -> None:
-    """Any look takes the lock, which stays until the transaction ends."""
-    ask(f"SELECT TOP (1) 1 AS one FROM {qualified(target)} WITH (TABLOCK, HOLDLOCK)", ())
+    """Takes the table lock by a SELECT with a hint; it stays until the transaction ends."""
+    ask(f"SELECT TOP (1) 1 AS one FROM {qualify(target)} WITH (TABLOCK, HOLDLOCK)", ())
 
 
 def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> str:
     if not exists and not ask("SELECT 1 AS one FROM sys.schemas WHERE name = ?", (target.schema,)):
-        ask(f"CREATE SCHEMA {quoted_name(target.schema or '')}", ())
+        ask(f"CREATE SCHEMA {quote_name(target.schema or '')}", ())
     old = TableName(schema=target.schema, name=artifact_of(handle.request.ref, SHADOW).name)
     if exists:
         ask(_rename(target, old.name), ())
     moved = handle.table
     if moved.schema != target.schema:
-        ask(f"ALTER SCHEMA {quoted_name(target.schema or '')} TRANSFER {qualified(moved)}", ())
+        ask(f"ALTER SCHEMA {quote_name(target.schema or '')} TRANSFER {qualify(moved)}", ())
         moved = TableName(schema=target.schema, name=moved.name)
     ask(_rename(moved, target.name), ())
     if exists:
-        ask(f"DROP TABLE {qualified(old)}", ())
+        ask(f"DROP TABLE {qualify(old)}", ())
     return "swap_in_transaction"
 
 
 def _rename(table: TableName, name: str) -> str:
-    """The new name is taken as it is written, without brackets."""
-    return f"EXEC sp_rename {national(qualified(table))}, {national(name)}"
+    """The statement that renames a table. The procedure takes the new name literally, so it has no brackets."""
+    return f"EXEC sp_rename {national_literal(qualify(table))}, {national_literal(name)}"
 
 
 def _write_marker(ask: Ask, target: TableName, before: TargetTable | None, marker: str) -> None:
-    """A table that took the target's place has no marker yet."""
+    """Writes the load marker; a table that took the target's place has no property to replace yet."""
     published = target_table(ask, target)
     marked = published is not None and published.note != ""
     ask(property_statement(target, MARKER, marker, exists=marked), ())
 
 
-def _note_updates(ask: Ask, staged: TableName, updated: int) -> None:
+def _write_updates(ask: Ask, staged: TableName, updated: int) -> None:
     ask(property_statement(staged, UPDATED, str(updated), exists=False), ())
 
 
-def _noted_updates(ask: Ask, staged: TableName) -> int:
+def _read_updates(ask: Ask, staged: TableName) -> int:
     found = target_table(ask, staged, UPDATED)
     return int(found.note) if found is not None and found.note else 0
 
 
 def _delete_partitions(target: TableName, staged: TableName, by: PartitionBy, column: Column) -> str:
-    part, name, source = partition_expression(by, column), quoted_name(column.name), qualified(staged)
+    part, name, source = partition_expression(by, column), quote_name(column.name), qualify(staged)
     return (
-        f"DELETE FROM {qualified(target)} WHERE {part} IN (SELECT {part} FROM {source})"
+        f"DELETE FROM {qualify(target)} WHERE {part} IN (SELECT {part} FROM {source})"
         f" OR ({name} IS NULL AND EXISTS (SELECT 1 AS one FROM {source} WHERE {name} IS NULL))"
     )
 
 
 def partition_expression(by: PartitionBy, column: Column) -> str:
-    """What rows of one partition have in common; instants are taken in UTC."""
+    """The expression that is equal for all rows of one partition; instants count in UTC."""
     if by.granularity is PartitionGranularity.VALUE:
-        return exact(column)
-    name = quoted_name(column.name)
+        return exact_expression(column)
+    name = quote_name(column.name)
     wall = f"SWITCHOFFSET({name}, '+00:00')" if column.type.kind is ColumnKind.TIMESTAMP_TZ else name
     day = f"CAST({wall} AS date)"
     match by.granularity:

@@ -10,7 +10,7 @@ from dpone_core.connectors._sql.range_staging import RangeDialect, SqlRangeStagi
 from .catalog import TargetTable
 from .database import Database
 from .publish import publication_dialect
-from .staging import ensure_schema, shaped_columns
+from .staging import ensure_schema, final_columns
 from .types import LAYOUT
 
 
@@ -25,6 +25,7 @@ def range_staging(database: Database) -> SqlRangeStaging[TargetTable]:
 
 
 def _definition(table: str, staging: WholeStaging[TargetTable]) -> str:
-    """Defined as one reader's staging is once it is filled: it may become the target."""
+    """The SQL after CREATE for the table of all ranges: the final form of a staging table, which
+    may become the target."""
     stored = stored_columns(LAYOUT, staging.request, staging.target, staging.attachments)
-    return f"TABLE {table} ({', '.join(shaped_columns(staging.request, stored).values())})"
+    return f"TABLE {table} ({', '.join(final_columns(staging.request, stored).values())})"

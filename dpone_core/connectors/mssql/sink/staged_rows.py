@@ -1,4 +1,4 @@
-"""Staged rows of SQL Server as Arrow: read as a source reads, in the kinds of the payload."""
+"""Reads staged rows of SQL Server back as Arrow, in the types of the payload."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import StagedHandle
 
-from .catalog import qualified
+from .catalog import qualify
 from .database import Database
 
 UNREADABLE: Final = "staged_rows_unreadable"
 
 
 class MssqlStagedRows:
-    """StagedRowsPort; how a column is read follows from the type it has in staging."""
+    """StagedRowsPort. The type of a staged column decides how it is read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class MssqlStagedRows:
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
         schema = self._readable(handle)
         rows = 0
-        chosen = Selection(text=f"FROM {qualified(handle.table)} AS dpone_staged")
+        chosen = Selection(text=f"FROM {qualify(handle.table)} AS dpone_staged")
         with (
             closing(Session(self._database.address)) as session,
             closing(MssqlStream(session, chosen, schema)) as stream,
@@ -54,7 +54,7 @@ class MssqlStagedRows:
     def _readable(self, handle: StagedHandle) -> TableSchema:
         stored = {column.name: column.type.native for column in table_columns(self._database.rows, handle.table)}
         if not stored:
-            raise ConnectorError("the staging table of this load is gone", code=UNREADABLE)
+            raise ConnectorError("the staging table of this load does not exist any more", code=UNREADABLE)
         return TableSchema(
             columns=tuple(
                 replace(column, type=replace(column.type, native=stored.get(column.name, "")))

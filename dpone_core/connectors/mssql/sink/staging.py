@@ -1,7 +1,7 @@
-"""Run-scoped staging on SQL Server: filled by statements of many rows, published in one transaction.
+"""The staging table of one load on SQL Server: filled by statements of many rows, published in one transaction.
 
-Nobody sees staging, so each statement is its own transaction; a lost answer ends the load, it is never sent again.
-Wire-tested against a TDS double; the same suite runs against a server.
+Nobody reads staging, so each statement is a transaction of its own. A lost answer ends the load; the statement is never
+repeated. Wire-tested against a TDS double; the same suite runs against a server.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._sql.keys import check_merge_key, refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.keys import check_merge_key, refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors._sql.row_id import row_id_expression
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors.mssql.odbc import pyodbc
 from dpone_core.connectors.mssql.session import sql_state
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectionLostError, ConnectorError, DponeError
 from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
@@ -28,7 +28,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .catalog import artifact_of, attached, count_of, qualified, resolve, target_table
+from .catalog import artifact_of, attachments_of, count_of, qualify, resolve, target_table
 from .database import Database
 from .keys import key_list
 from .lineage import MssqlRowId, constant_expression
@@ -54,33 +54,34 @@ class MssqlStaging:
             require_storable(request.schema)
             staged = artifact_of(request.ref, STAGING)
             target = target_table(self._database.rows, resolve(request.target))
-            attachments = attached(self._database.rows, target) if target is not None else ()
+            attachments = attachments_of(self._database.rows, target) if target is not None else ()
             stored = stored_columns(LAYOUT, request, target, attachments)
-            rows = PayloadRows(request.schema, stored, without_null_keys(request, batches))
+            rows = PayloadRows(request.schema, stored, refuse_null_keys(request, batches))
             ensure_schema(self._database, staged.schema or "")
             try:
                 self._create(request, staged, stored)
                 self._fill(staged, stored, rows)
-                found = count_of(self._database.rows, staged)
-                if found != rows.sent:
+                counted_rows = count_of(self._database.rows, staged)
+                if counted_rows != rows.sent:
                     raise ConnectorError(
-                        f"{rows.sent} rows were sent to staging and {found} arrived", code="staged_row_count_mismatch"
+                        f"{rows.sent} rows were sent to staging and {counted_rows} arrived",
+                        code="staged_row_count_mismatch",
                     )
                 self._shape(request, staged, stored)
                 self._refuse_repeated_keys(request, staged, stored)
             except BaseException:
                 self._drop_what_may_be_there(staged)
                 raise
-        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
+        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=counted_rows)
 
     def project_lineage(self, handle: StagedHandle) -> LineageProjection:
         """In one query: a row counts for a column when it holds this load's value."""
         lineage = handle.request.lineage
         conditions = {
-            name: f"{quoted_name(name)} = {constant_expression(name, text)}" for name, text in lineage.constants.items()
+            name: f"{quote_name(name)} = {constant_expression(name, text)}" for name, text in lineage.constants.items()
         }
         if lineage.row_id_columns:
-            conditions[ROW_ID] = f"LEN({quoted_name(ROW_ID)}) = 64"
+            conditions[ROW_ID] = f"LEN({quote_name(ROW_ID)}) = 64"
         if not conditions:
             return LineageProjection(columns=(), rows=0)
         every = " AND ".join(conditions.values())
@@ -88,17 +89,17 @@ class MssqlStaging:
             f"COUNT_BIG(CASE WHEN {condition} THEN 1 END) AS held_{place}"
             for place, condition in enumerate((every, *conditions.values()))
         )
-        total, whole, *held = self._database.rows(
-            f"SELECT COUNT_BIG(*) AS held, {counts} FROM {qualified(handle.table)}"
+        total, whole, *counts_held = self._database.rows(
+            f"SELECT COUNT_BIG(*) AS held, {counts} FROM {qualify(handle.table)}"
         )[0]
-        columns = tuple(name for name, count in zip(conditions, held, strict=True) if count == total)
+        columns = tuple(name for name, count in zip(conditions, counts_held, strict=True) if count == total)
         return LineageProjection(columns=columns, rows=int(whole))
 
     def finalize(self, handle: StagedHandle) -> FinalizeResult:
         return publish(publication_dialect(self._database), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Dropping is idempotent, so a lost answer is asked for once more."""
+        """Drops the tables of one load. Dropping is repeatable, so it is tried again when an answer is lost."""
         staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
@@ -108,25 +109,25 @@ class MssqlStaging:
     def _create(self, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]) -> None:
         definitions = [column.definition for column in stored]
         definitions += [
-            f"{quoted_name(name)} {lineage_type(name)} NOT NULL"
-            f" CONSTRAINT {quoted_name(constraint)} DEFAULT {constant_expression(name, text)}"
+            f"{quote_name(name)} {lineage_type(name)} NOT NULL"
+            f" CONSTRAINT {quote_name(constraint)} DEFAULT {constant_expression(name, text)}"
             for (name, text), constraint in zip(
                 request.lineage.constants.items(), _constraints(request, staged), strict=True
             )
         ]
         if request.lineage.row_id_columns:
-            definitions.append(f"{quoted_name(ROW_ID)} {lineage_type(ROW_ID)} NULL")
+            definitions.append(f"{quote_name(ROW_ID)} {lineage_type(ROW_ID)} NULL")
         self._drop(staged)
-        self._run(f"CREATE TABLE {qualified(staged)} ({', '.join(definitions)})", "staging was not created")
+        self._run(f"CREATE TABLE {qualify(staged)} ({', '.join(definitions)})", "staging was not created")
 
     def _fill(self, staged: TableName, stored: tuple[StoredColumn, ...], rows: PayloadRows) -> None:
-        names = ", ".join(quoted_name(column.column.name) for column in stored)
+        names = ", ".join(quote_name(column.column.name) for column in stored)
         row = f"({', '.join('?' * len(stored))})"
-        with self._database.inserting(rows.inputs) as insert:
+        with self._database.open_insert(rows.inputs) as insert:
             for values in rows.chunks():
                 marks = ", ".join([row] * (len(values) // len(stored)))
                 try:
-                    insert(f"INSERT INTO {qualified(staged)} ({names}) VALUES {marks}", values)
+                    insert(f"INSERT INTO {qualify(staged)} ({names}) VALUES {marks}", values)
                 except pyodbc.Error as error:
                     raise self._value_error(error) from error
 
@@ -136,44 +137,45 @@ class MssqlStaging:
         return self._database.error(error, _NOT_TAKEN, "sink_statement_refused")
 
     def _shape(self, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]) -> None:
-        """Defaults go and the row id comes: the definition that is published names no load."""
+        """Removes the defaults and adds the row id, so that the published definition names no load."""
         for constraint in _constraints(request, staged):
-            self._run(f"ALTER TABLE {qualified(staged)} DROP CONSTRAINT {quoted_name(constraint)}", _NOT_TAKEN)
+            self._run(f"ALTER TABLE {qualify(staged)} DROP CONSTRAINT {quote_name(constraint)}", _NOT_TAKEN)
         if request.lineage.row_id_columns:
             payload = TableSchema(columns=tuple(column.column for column in stored))
-            row_id, kind = quoted_name(ROW_ID), lineage_type(ROW_ID)
+            row_id, kind = quote_name(ROW_ID), lineage_type(ROW_ID)
             expression = row_id_expression(request.lineage, payload, MssqlRowId())
-            self._run(f"UPDATE {qualified(staged)} SET {row_id} = {expression}", _NOT_TAKEN)
-            self._run(f"ALTER TABLE {qualified(staged)} ALTER COLUMN {row_id} {kind} NOT NULL", _NOT_TAKEN)
+            self._run(f"UPDATE {qualify(staged)} SET {row_id} = {expression}", _NOT_TAKEN)
+            self._run(f"ALTER TABLE {qualify(staged)} ALTER COLUMN {row_id} {kind} NOT NULL", _NOT_TAKEN)
 
     def _refuse_repeated_keys(self, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]) -> None:
         if request.strategy is StrategyMode.INCREMENTAL_MERGE:
             columns = [column.column for column in stored if column.column.name in request.unique_key]
-            repeated = f"SELECT 1 AS one FROM {qualified(staged)} GROUP BY {key_list(columns)} HAVING COUNT_BIG(*) > 1"
-            found = self._database.rows(f"SELECT COUNT_BIG(*) AS held FROM ({repeated}) AS repeated")
-            refuse_repeated_keys(request, int(found[0][0]))
+            repeated = f"SELECT 1 AS one FROM {qualify(staged)} GROUP BY {key_list(columns)} HAVING COUNT_BIG(*) > 1"
+            key_count = self._database.rows(f"SELECT COUNT_BIG(*) AS held FROM ({repeated}) AS repeated")
+            refuse_repeated_keys(request, int(key_count[0][0]))
 
     def _run(self, sql: str, message: str) -> None:
         self._database.execute(sql, code=_REFUSED, message=message)
 
     def _drop(self, staged: TableName) -> None:
         self._database.execute(
-            f"DROP TABLE IF EXISTS {qualified(staged)}",
+            f"DROP TABLE IF EXISTS {qualify(staged)}",
             code="staged_cleanup_failed",
             message="a table of this load was not dropped",
         )
 
     def _drop_what_may_be_there(self, staged: TableName) -> None:
-        """What cannot be dropped now is reported as a leftover."""
+        """Drops the staging table after an error. If that fails it is reported as a leftover."""
         with suppress(DponeError):
             self._drop(staged)
 
 
-def shaped_columns(request: StageRequest, stored: tuple[StoredColumn, ...]) -> dict[str, str]:
-    """Quoted names and definitions of staging once it is filled: without defaults, technical columns never NULL."""
+def final_columns(request: StageRequest, stored: tuple[StoredColumn, ...]) -> dict[str, str]:
+    """Quoted names and definitions of the filled staging table: no defaults, and technical columns
+    that are never NULL."""
     names = (*request.lineage.constants, *((ROW_ID,) if request.lineage.row_id_columns else ()))
-    return {quoted_name(column.column.name): column.definition for column in stored} | {
-        quoted_name(name): f"{quoted_name(name)} {lineage_type(name)} NOT NULL" for name in names
+    return {quote_name(column.column.name): column.definition for column in stored} | {
+        quote_name(name): f"{quote_name(name)} {lineage_type(name)} NOT NULL" for name in names
     }
 
 
@@ -188,7 +190,7 @@ def ensure_schema(database: Database, schema: str) -> None:
     if database.rows(known, (schema,)):
         return
     try:
-        database.execute(f"CREATE SCHEMA {quoted_name(schema)}", code=_REFUSED, message="a schema was not created")
+        database.execute(f"CREATE SCHEMA {quote_name(schema)}", code=_REFUSED, message="a schema was not created")
     except ConnectorError:
         if not database.rows(known, (schema,)):
             raise

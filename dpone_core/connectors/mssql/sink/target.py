@@ -1,13 +1,13 @@
-"""The target on SQL Server: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a SQL Server target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
 from dpone_core.model.lineage import LINEAGE_TYPES
@@ -15,10 +15,10 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.ports.sink import Leftover, StageRequest
 
-from .catalog import artifact_of, attached, national, qualified, resolve, table_names, target_table
+from .catalog import artifact_of, attachments_of, national_literal, qualify, resolve, table_names, target_table
 from .database import Database
 from .lineage import UTF8_COLLATION
-from .types import LAYOUT, StoredColumn, created, lineage_type, require_name, require_storable
+from .types import LAYOUT, StoredColumn, lineage_type, new_column, require_name, require_storable
 
 _ASSUMPTION: Final = "finaliser_assumption_failed"
 _MISMATCH: Final = "physical_design_mismatch"
@@ -50,13 +50,15 @@ class MssqlTarget:
         if target is None:
             return
         if not target.is_table:
-            raise ConnectorError("the target is no table", code=_MISMATCH, fix="name the table behind it")
+            raise ConnectorError(
+                "the target must be a table; it is another object", code=_MISMATCH, fix="name the table behind it"
+            )
         self._require(
-            f"HAS_PERMS_BY_NAME({national(qualified(table))}, 'OBJECT', 'ALTER')",
+            f"HAS_PERMS_BY_NAME({national_literal(qualify(table))}, 'OBJECT', 'ALTER')",
             "the login may not alter the target, whose extended property holds the load marker",
-            f"grant ALTER on {qualified(table)} to it",
+            f"grant ALTER on {qualify(table)} to it",
         )
-        stored_columns(LAYOUT, request, target, attached(self._database.rows, target))
+        stored_columns(LAYOUT, request, target, attachments_of(self._database.rows, target))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)
@@ -64,9 +66,9 @@ class MssqlTarget:
             require_name(column.name)
         if not schema.columns:
             return
-        added = ", ".join(_added(column).definition for column in schema.columns)
+        added = ", ".join(_new_column(column).definition for column in schema.columns)
         self._database.execute(
-            f"ALTER TABLE {qualified(resolve(table))} ADD {added}",
+            f"ALTER TABLE {qualify(resolve(table))} ADD {added}",
             code="schema_evolution_refused",
             message="SQL Server refused to add a column",
         )
@@ -74,10 +76,11 @@ class MssqlTarget:
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._database, schema))
+        return find_artifacts(target, schema, table_names(self._database, schema))
 
     def _require_rights(self, request: StageRequest, table: TableName) -> None:
-        """Of the login, on the schemas of target and staging, in a database that takes writes."""
+        """Raises ConnectorError `finaliser_assumption_failed` unless the database takes writes and the login has the
+        rights on the schemas of target and staging."""
         if self._answer("CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60))") == "READ_ONLY":
             raise ConnectorError("the database is read only", code=_ASSUMPTION, fix="load into the primary")
         self._require(
@@ -88,9 +91,9 @@ class MssqlTarget:
         for schema in dict.fromkeys((table.schema or "", artifact_of(request.ref, STAGING).schema or "")):
             if self._database.rows("SELECT 1 AS one FROM sys.schemas WHERE name = ?", (schema,)):
                 self._require(
-                    f"HAS_PERMS_BY_NAME({national(quoted_name(schema))}, 'SCHEMA', 'ALTER')",
+                    f"HAS_PERMS_BY_NAME({national_literal(quote_name(schema))}, 'SCHEMA', 'ALTER')",
                     f"the login may not create tables in schema {schema!r}",
-                    f"grant ALTER on schema {quoted_name(schema)} to it",
+                    f"grant ALTER on schema {quote_name(schema)} to it",
                 )
             else:
                 self._require(
@@ -115,7 +118,7 @@ class MssqlTarget:
         return self._database.rows(f"SELECT {expression} AS answer")[0][0]
 
 
-def _added(column: Column) -> StoredColumn:
+def _new_column(column: Column) -> StoredColumn:
     if column.name in LINEAGE_TYPES:
-        return StoredColumn(column=column, declared=lineage_type(column.name))
-    return created(column)
+        return StoredColumn(column=column, declared_type=lineage_type(column.name))
+    return new_column(column)

@@ -1,4 +1,4 @@
-"""Our column types as T-SQL's, and which types of an existing table take rows exactly."""
+"""Column types of dpone as T-SQL types, and which types of an existing table can take rows exactly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dpone_core.connectors._sql.layout import LayoutDialect
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.connectors.mssql.types import UNBOUNDED, column_type, parts_of
 from dpone_core.errors import ConnectorError
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID
@@ -55,16 +55,16 @@ class StoredColumn:
     """A column of staging and the type that T-SQL declares for it."""
 
     column: Column
-    declared: str
+    declared_type: str
 
     @property
     def definition(self) -> str:
-        return f"{quoted_name(self.column.name)} {self.declared} {'NULL' if self.column.nullable else 'NOT NULL'}"
+        return f"{quote_name(self.column.name)} {self.declared_type} {'NULL' if self.column.nullable else 'NOT NULL'}"
 
     @property
     def longest(self) -> int | None:
         """UTF-16 units of text or bytes of binary that fit; None = no bound."""
-        name, size, _ = parts_of(self.declared)
+        name, size, _ = parts_of(self.declared_type)
         if name not in ("nvarchar", "varbinary") or size == UNBOUNDED:
             return None
         return size
@@ -85,15 +85,15 @@ def type_text(column: Column, *, is_key: bool = False) -> str:
     raise ConnectorError(f"column {column.name!r}: SQL Server has no type for {column.type}", code=_UNSUPPORTED)
 
 
-def created(column: Column, unique_key: tuple[str, ...] = ()) -> StoredColumn:
-    """A column that this load creates; text of a key has a bound, so that it can be indexed."""
-    return StoredColumn(column=column, declared=type_text(column, is_key=column.name in unique_key))
+def new_column(column: Column, unique_key: tuple[str, ...] = ()) -> StoredColumn:
+    """The staging column for a column that this load creates. Text of a key gets a bound, so that it can be indexed."""
+    return StoredColumn(column=column, declared_type=type_text(column, is_key=column.name in unique_key))
 
 
 LAYOUT: Final = LayoutDialect(
-    created=lambda column, request: created(column, request.unique_key),
-    existing=lambda column, declared: StoredColumn(column=column, declared=declared),
-    described=lambda column: column_type(type_text(column)),
+    created=lambda column, request: new_column(column, request.unique_key),
+    existing=lambda column, declared: StoredColumn(column=column, declared_type=declared),
+    described_type=lambda column: column_type(type_text(column)),
 )
 
 
@@ -104,8 +104,8 @@ def lineage_type(name: str) -> str:
     return "datetimeoffset(6)" if is_instant else f"nvarchar({KEY_CHARACTERS})"
 
 
-def writable(column: Column) -> Column:
-    """A column of the catalogue as a target offers it: unsupported where writing would change a value silently."""
+def writable_column(column: Column) -> Column:
+    """A column of the target for writing; its type is `unsupported` where writing would silently change a value."""
     why = _INEXACT.get(parts_of(column.type.native)[0])
     if why is None:
         return column
@@ -114,7 +114,8 @@ def writable(column: Column) -> Column:
 
 
 def require_storable(schema: TableSchema) -> None:
-    """Refuses names and types that SQL Server does not hold. Names that differ by case only are one there."""
+    """Raises ConnectorError `sink_column_unsupported` for names and types that SQL Server cannot hold. Names that
+    differ by case only are one name there."""
     for column in schema.columns:
         require_name(column.name)
         type_text(column)

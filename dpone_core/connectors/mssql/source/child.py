@@ -1,4 +1,4 @@
-"""The two readers, as they run in the child process: arrow-odbc in bulk, pyodbc for values without a bound."""
+"""The two readers that run in the child process: arrow-odbc for bulk, pyodbc for values without a maximum length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.coalesce import coalesced
+from dpone_core.connectors._arrow.coalesce import join_batches
 from dpone_core.errors import ConnectorError
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ class SourceValueError(ConnectorError):
 def read_by_arrow_odbc(
     *, connection_string: str, sql: str, parameters: Sequence[str], max_text_size: int | None
 ) -> pa.RecordBatchReader:
-    """ASCII arguments only: the driver manager reads others as Latin-1 and says nothing.
-
-    A value longer than its buffer is an error of the reader, never cut: SourceValueError.
-    """
+    """Reads in bulk. Arguments must be ASCII, because the driver manager silently reads others as Latin-1. Raises
+    SourceValueError for a value longer than its buffer; no value is cut."""
     from arrow_odbc import TextEncoding, read_arrow_batches_from_odbc
 
     reader = read_arrow_batches_from_odbc(
@@ -46,10 +44,10 @@ def read_by_arrow_odbc(
         payload_text_encoding=TextEncoding.UTF16,
         falliable_allocations=True,
     )
-    return pa.RecordBatchReader.from_batches(reader.schema, coalesced(_whole(iter(reader))))
+    return pa.RecordBatchReader.from_batches(reader.schema, join_batches(_require_whole_values(iter(reader))))
 
 
-def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _require_whole_values(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while True:
         try:
             batch = next(batches)
@@ -77,7 +75,7 @@ def read_by_pyodbc(
         raise reading_error(error) from error
     names = [str(column[0]) for column in cursor.description]
     schema = pa.schema([pa.field(name, _arrow_type(kind)) for name, kind in zip(names, types, strict=True)])
-    return pa.RecordBatchReader.from_batches(schema, coalesced(_fetched(cursor, schema)))
+    return pa.RecordBatchReader.from_batches(schema, join_batches(_fetch_batches(cursor, schema)))
 
 
 _ARROW: Final = {
@@ -98,7 +96,7 @@ def _arrow_type(kind: str) -> pa.DataType:
     return _ARROW[name]
 
 
-def _fetched(cursor: pyodbc.Cursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _fetch_batches(cursor: pyodbc.Cursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     while rows := cursor.fetchmany(_FETCHED_ROWS):
         columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,7 +1,5 @@
-"""Reading SQL Server: types from the catalog, values in exact form, by a reader in a child process.
-
-Wire-tested against a TDS double; the same suite runs against a server.
-"""
+"""Reads SQL Server: types from the catalogue, values in exact form, by a reader in a child process. Wire-tested against
+a TDS double; the same suite runs against a server."""
 
 from __future__ import annotations
 
@@ -10,12 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.child_reader import ChildReader, ChildRequest
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.session import Session
-from dpone_core.connectors.mssql.text import quoted_name
+from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.connectors.mssql.types import (
     TEXTUAL_KINDS,
     column_type,
@@ -29,7 +27,7 @@ from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
 from .child import OUT_OF_RANGE, SourceValueError
-from .selection import DEFAULT_SCHEMA, Selection, bound_query, chosen_cursor, selection
+from .selection import DEFAULT_SCHEMA, Selection, bound_query, find_cursor_column, selection
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,9 +66,9 @@ class MssqlSource:
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
-        cursor = chosen_cursor(schema, column)
+        cursor = find_cursor_column(schema, column)
         chosen = selection(request, schema)
-        name = quoted_name(column)
+        name = quote_name(column)
         sql = f"{chosen.head}SELECT {reading_expression(cursor)} FROM (SELECT MAX({name}) AS {name} {chosen.text})"
         return key_text(cursor, self._session.rows(f"{sql} AS dpone_maximum", chosen.parameters)[0][0])
 
@@ -129,7 +127,7 @@ class MssqlStream:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in bounded(self._reader.batches()):
+            for batch in limit_batch_rows(self._reader.batches()):
                 yield self._cast(batch)
         except ConnectorError as error:
             raise self._explain(error) from error.__cause__
@@ -138,7 +136,8 @@ class MssqlStream:
         self._reader.close()
 
     def _explain(self, error: ConnectorError) -> ConnectorError:
-        """An error of the child process has crossed as its code; here it gets its class and names its column."""
+        """The ConnectorError for an error of the child process, which arrives as its code; it gets its class again and
+        names the column."""
         if error.code != OUT_OF_RANGE:
             return error
         column = next((c for c in self.schema.columns if error.message.startswith(f"column {c.name!r}:")), None)
@@ -166,7 +165,7 @@ class MssqlStream:
 def _request(session: Session, chosen: Selection, schema: TableSchema) -> ChildRequest:
     address = session.address
     isolation = "SNAPSHOT" if address.isolation == "snapshot" else "READ COMMITTED"
-    values = ", ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in schema.columns)
+    values = ", ".join(f"{reading_expression(c)} AS {quote_name(c.name)}" for c in schema.columns)
     arguments: dict[str, object] = {
         "connection_string": session.connection_string,
         "sql": f"SET NOCOUNT ON; SET TRANSACTION ISOLATION LEVEL {isolation}; {chosen.query(values)}",
@@ -176,7 +175,7 @@ def _request(session: Session, chosen: Selection, schema: TableSchema) -> ChildR
     reason = _reason_for_pyodbc(session, f"{arguments['sql']}{''.join(chosen.parameters)}")
     if reason is not None:
         _LOG.info("mssql source: reader=pyodbc (%s), %s", reason, snapshot)
-        arguments["types"] = [_travelling(column) for column in schema.columns]
+        arguments["types"] = [_wire_type(column) for column in schema.columns]
         return ChildRequest(module=_CHILD, function="read_by_pyodbc", arguments=arguments, engine="SQL Server")
     unbounded = any(is_unbounded(column) for column in schema.columns)
     bound = f"unbounded values up to {address.max_text_size} units" if unbounded else "no unbounded column"
@@ -186,7 +185,8 @@ def _request(session: Session, chosen: Selection, schema: TableSchema) -> ChildR
 
 
 def _reason_for_pyodbc(session: Session, text: str) -> str | None:
-    """arrow-odbc takes narrow text, which the driver manager turns to Latin-1 without a word."""
+    """Why this query needs pyodbc; None when arrow-odbc can read it. arrow-odbc takes narrow text only, which the
+    driver manager silently turns to Latin-1."""
     if session.address.reader == "pyodbc":
         return "asked for by the connection"
     if not text.isascii():
@@ -196,7 +196,7 @@ def _reason_for_pyodbc(session: Session, text: str) -> str | None:
     return None
 
 
-def _travelling(column: Column) -> str:
+def _wire_type(column: Column) -> str:
     kind = column.type.kind
     if kind is ColumnKind.DECIMAL:
         return f"decimal:{column.type.precision},{column.type.scale}"

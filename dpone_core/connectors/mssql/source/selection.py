@@ -1,4 +1,4 @@
-"""The parts of a T-SQL query around an extract request, with its bound parameters."""
+"""The FROM and WHERE part of a T-SQL query for an extract request, with its bound parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dpone_core.connectors._sql.extract import cursor_column, only_statement, window_bound
-from dpone_core.connectors.mssql.text import quoted_name, split_with
+from dpone_core.connectors.mssql.text import quote_name, split_with
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -38,12 +38,14 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
+    """A condition of a WHERE clause and its parameter values."""
+
     text: str
     parameters: tuple[str, ...] = field(default=(), repr=False)
 
 
 def bound_query(request: ExtractRequest, placeholder: Callable[[int], str]) -> tuple[str, tuple[str, ...]]:
-    """The one statement of a query and the values of its tokens."""
+    """The query as one statement, and the values of its tokens."""
     if request.query is None:
         raise ConnectorError("SQL Server reads a table or a query", code="source_request_invalid")
     bound = bind_tokens(request.query, request.token_values, placeholder)
@@ -51,8 +53,9 @@ def bound_query(request: ExtractRequest, placeholder: Callable[[int], str]) -> t
 
 
 def relation(request: ExtractRequest) -> Selection:
+    """The SQL after FROM: the table, or the query as a subquery."""
     if request.table is not None:
-        table = f"{quoted_name(request.table.schema or DEFAULT_SCHEMA)}.{quoted_name(request.table.name)}"
+        table = f"{quote_name(request.table.schema or DEFAULT_SCHEMA)}.{quote_name(request.table.name)}"
         return Selection(text=f"FROM {table} AS dpone_source")
     text, parameters = bound_query(request, lambda _: "?")
     head, rest = split_with(text)
@@ -60,7 +63,7 @@ def relation(request: ExtractRequest) -> Selection:
 
 
 def selection(request: ExtractRequest, schema: TableSchema, *, also: tuple[Condition, ...] = ()) -> Selection:
-    """The relation with the half-open window of the request and the conditions `also`."""
+    """The rows of the request in its half-open window that also meet the conditions `also`."""
     base = relation(request)
     conditions = (*_window_conditions(request, schema), *also)
     if not conditions:
@@ -76,23 +79,24 @@ def _window_conditions(request: ExtractRequest, schema: TableSchema) -> tuple[Co
     window = request.window
     if window is None:
         return ()
-    column = chosen_cursor(schema, window.column)
+    column = find_cursor_column(schema, window.column)
     bounds = ((">=", window.lower), ("<", window.upper))
-    return tuple(compared(column, operator, bound) for operator, bound in bounds if bound is not None)
+    return tuple(compare_to_bound(column, operator, bound) for operator, bound in bounds if bound is not None)
 
 
-def compared(column: Column, operator: str, bound: str) -> Condition:
-    """The column against a bound of its own type."""
-    text = f"{quoted_name(column.name)} {operator} CAST(? AS {parameter_type(column)})"
+def compare_to_bound(column: Column, operator: str, bound: str) -> Condition:
+    """The condition that compares a column with a bound of the column's type."""
+    text = f"{quote_name(column.name)} {operator} CAST(? AS {parameter_type(column)})"
     return Condition(text=text, parameters=(bound_value(column, bound),))
 
 
-def chosen_cursor(schema: TableSchema, name: str) -> Column:
+def find_cursor_column(schema: TableSchema, name: str) -> Column:
     return cursor_column(schema, name, CURSOR_KINDS, "SQL Server")
 
 
 def parameter_type(column: Column) -> str:
-    """The cursor's own type, so that a bound is compared as the column is and an index is used (MSSQL-06)."""
+    """The T-SQL type of a cursor's parameter: the column's own, so that the comparison is exact and can use an index
+    (MSSQL-06)."""
     kind, fraction = column.type.kind, column.type.fraction
     match kind:
         case ColumnKind.DECIMAL:
@@ -109,7 +113,7 @@ def parameter_type(column: Column) -> str:
 
 
 def bound_value(column: Column, text: str) -> str:
-    """A window bound as T-SQL reads it in every language setting."""
+    """A window bound as text that T-SQL reads alike in every language setting."""
     value = window_bound(column, text)
     if column.type.kind is ColumnKind.TIMESTAMP_TZ:
         moment = datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)
@@ -123,11 +127,11 @@ def bound_value(column: Column, text: str) -> str:
 
 
 def _digits(value: str) -> str:
-    """The fraction of a second, seven digits; Python keeps six."""
+    """The fraction of a second in seven digits; Python keeps six."""
     fraction = value.partition(".")[2]
-    kept = ""
+    seen = ""
     for character in fraction:
         if not character.isdecimal():
             break
-        kept += character
-    return f"{kept[:7]:0<7}"
+        seen += character
+    return f"{seen[:7]:0<7}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.coalesce import coalesced
+from dpone_core.connectors._arrow.coalesce import join_batches
 
 if TYPE_CHECKING:
     from pymysql.cursors import SSCursor
@@ -22,7 +22,7 @@ def read_by_connectorx(*, uri: str, sql: str, session: Sequence[str]) -> pa.Reco
     reader: pa.RecordBatchReader = connectorx.read_sql(
         uri, sql, return_type="arrow_stream", batch_size=_BATCH_ROWS, pre_execution_query=list(session)
     )
-    return pa.RecordBatchReader.from_batches(reader.schema, coalesced(reader))
+    return pa.RecordBatchReader.from_batches(reader.schema, join_batches(reader))
 
 
 def read_by_pymysql(
@@ -44,7 +44,7 @@ def read_by_pymysql(
         raise reading_error(error) from error
     names = [str(column[0]) for column in cursor.description or ()]
     schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in zip(names, types, strict=True)])
-    return pa.RecordBatchReader.from_batches(schema, coalesced(_fetched(cursor, schema)))
+    return pa.RecordBatchReader.from_batches(schema, join_batches(_fetch_batches(cursor, schema)))
 
 
 _ARROW: Final = {
@@ -56,7 +56,7 @@ _ARROW: Final = {
 }
 
 
-def _fetched(cursor: SSCursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _fetch_batches(cursor: SSCursor, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     while rows := cursor.fetchmany(_BATCH_ROWS):
         columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

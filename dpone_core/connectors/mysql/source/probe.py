@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpone_core.connectors._sql.probe import CountDialect, measured
+from dpone_core.connectors._sql.probe import CountDialect, measure
 from dpone_core.connectors.mysql.session import Session
-from dpone_core.connectors.mysql.text import quoted_name
-from dpone_core.connectors.mysql.types import comparable
+from dpone_core.connectors.mysql.text import quote_name
+from dpone_core.connectors.mysql.types import comparison_expression
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.metrics import MetricRequest
 
@@ -16,8 +16,8 @@ from .selection import selection
 
 COUNTS = CountDialect(
     rows="COUNT(*)",
-    nulls=lambda column: f"COUNT(*) - COUNT({quoted_name(column.name)})",
-    distincts=lambda column: f"COUNT(DISTINCT {comparable(column)})",
+    nulls=lambda column: f"COUNT(*) - COUNT({quote_name(column.name)})",
+    distincts=lambda column: f"COUNT(DISTINCT {comparison_expression(column)})",
 )
 """Distinct text is told apart by its code points, whatever the collation."""
 
@@ -31,7 +31,9 @@ class MySqlMetricProbe:
 
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         if request.extract is None:
-            raise ConnectorError("a source probe needs an extract request", code="source_request_invalid")
+            raise ConnectorError(
+                "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
+            )
         schema = self._source.describe(request.extract)
         chosen = selection(request.extract, schema, self._session.address.database)
-        return measured(request, schema, COUNTS, lambda selected: self._session.rows(f"SELECT {selected} {chosen}")[0])
+        return measure(request, schema, COUNTS, lambda selected: self._session.rows(f"SELECT {selected} {chosen}")[0])

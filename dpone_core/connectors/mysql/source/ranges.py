@@ -1,4 +1,4 @@
-"""Key ranges of a MySQL selection. A snapshot cannot be shared between connections: each range has its own."""
+"""Key ranges of a MySQL selection. Connections cannot share a snapshot, so each range has its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from dpone_core.connectors._sql.extract import range_key
 from dpone_core.connectors.mysql.session import Session
-from dpone_core.connectors.mysql.text import quoted_name
-from dpone_core.connectors.mysql.types import comparable
+from dpone_core.connectors.mysql.text import quote_name
+from dpone_core.connectors.mysql.types import comparison_expression
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.ports.source import ExtractRequest
@@ -34,7 +34,7 @@ class MySqlRanges:
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
         key = range_key(schema, column, KEY_KINDS, "MySQL")
-        ordered = comparable(key)
+        ordered = comparison_expression(key)
         chosen = selection(request, schema, self._database)
         row = self._session.rows(f"SELECT COUNT(*), MIN({ordered}), MAX({ordered}) {chosen}")[0]
         lower, upper = (None if value is None else key_text(key, value) for value in row[1:])
@@ -51,7 +51,7 @@ class MySqlRanges:
 
 def _conditions(key: Column, bounds: KeyRange) -> tuple[str, ...]:
     if bounds.is_null_partition:
-        return (f"{quoted_name(key.name)} IS NULL",)
-    ordered = comparable(key)
+        return (f"{quote_name(key.name)} IS NULL",)
+    ordered = comparison_expression(key)
     ends = ((">=", bounds.lower), ("<=" if bounds.include_upper else "<", bounds.upper))
     return tuple(f"{ordered} {operator} {bound_literal(key, end)}" for operator, end in ends if end is not None)

@@ -1,7 +1,5 @@
-"""Reading MySQL: types from the catalog, values in exact form, in one snapshot, by a reader in a child process.
-
-Contract: MYSQL-01 (zero dates), MYSQL-02 (unsigned, tinyint, bit, float digits).
-"""
+"""Reads MySQL: types from the catalogue, values in exact form, in one snapshot, by a reader in a child process.
+Contract: MYSQL-01 (zero dates), MYSQL-02 (unsigned, tinyint, bit, float digits)."""
 
 from __future__ import annotations
 
@@ -13,20 +11,26 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._arrow.child_reader import ChildReader, ChildRequest
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors.mysql.address import Address
 from dpone_core.connectors.mysql.session import READING, Session, end_query
-from dpone_core.connectors.mysql.text import quoted_name, text_literal
-from dpone_core.connectors.mysql.types import TEMPORAL_KINDS, NativeType, column_type, comparable, reading_expression
+from dpone_core.connectors.mysql.text import quote_name, text_literal
+from dpone_core.connectors.mysql.types import (
+    TEMPORAL_KINDS,
+    NativeType,
+    column_type,
+    comparison_expression,
+    reading_expression,
+)
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.special_values import with_flags
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .selection import chosen_cursor, relation, selection
+from .selection import find_cursor_column, relation, selection
 from .special_values import SPECIAL_VALUES
 
 if TYPE_CHECKING:
@@ -49,9 +53,9 @@ class MySqlSource:
         self._database = session.address.database
 
     def describe(self, request: ExtractRequest) -> TableSchema:
-        return SPECIAL_VALUES.described(self._stored(request), request.special_values)
+        return SPECIAL_VALUES.describe(self._describe_stored(request), request.special_values)
 
-    def _stored(self, request: ExtractRequest) -> TableSchema:
+    def _describe_stored(self, request: ExtractRequest) -> TableSchema:
         if request.table is not None:
             return TableSchema(columns=self._table_columns(request.table))
         fields = self._session.fields(f"SELECT * FROM {relation(request, self._database)} AS dpone_source LIMIT 0")
@@ -62,9 +66,9 @@ class MySqlSource:
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
-        cursor = chosen_cursor(schema, column)
+        cursor = find_cursor_column(schema, column)
         chosen = selection(request, schema, self._database)
-        value = self._session.rows(f"SELECT MAX({comparable(cursor)}) {chosen}")[0][0]
+        value = self._session.rows(f"SELECT MAX({comparison_expression(cursor)}) {chosen}")[0][0]
         return None if value is None else key_text(cursor, value)
 
     def _table_columns(self, table: TableName) -> tuple[Column, ...]:
@@ -83,7 +87,7 @@ class MySqlSource:
                 type=column_type(
                     NativeType(
                         name=str(data_type).lower(),
-                        shown=_shown(str(full)),
+                        label=_type_label(str(full)),
                         unsigned="unsigned" in str(full).lower(),
                         digits=digits,
                         scale=scale,
@@ -96,8 +100,8 @@ class MySqlSource:
         )
 
 
-def _shown(full: str) -> str:
-    """The declared type; the members of an enum are data and stay out of messages."""
+def _type_label(full: str) -> str:
+    """The declared type for messages; the members of an enum are data and are left out."""
     return re.sub(r"^(enum|set)\(.*\)$", r"\1", full, flags=re.IGNORECASE | re.DOTALL)
 
 
@@ -112,7 +116,9 @@ def key_text(cursor: Column, value: object) -> str:
         return value.isoformat()
     if kind in TEMPORAL_KINDS:
         raise ConnectorError(
-            f"column {cursor.name!r}: the greatest value is no {cursor.type}", code=_OUT_OF_RANGE, fix=_TEMPORAL_FIX
+            f"column {cursor.name!r}: the greatest value is not a valid {cursor.type}",
+            code=_OUT_OF_RANGE,
+            fix=_TEMPORAL_FIX,
         )
     return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -121,7 +127,7 @@ def stream_of(address: Address, chosen: str, request: ExtractRequest, schema: Ta
     """Reads what `chosen` (`FROM .. WHERE ..`) selects of the request."""
     check_columns(schema)
     read = with_flags(schema, request.special_values)
-    values = ", ".join(f"{reading_expression(c)} AS {quoted_name(c.name)}" for c in read.columns)
+    values = ", ".join(f"{reading_expression(c)} AS {quote_name(c.name)}" for c in read.columns)
     return MySqlStream(address, f"SELECT {values} {chosen}", read)
 
 
@@ -138,22 +144,23 @@ class MySqlStream:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._unfinished.set()
-        for batch in bounded(self._reader.batches()):
+        for batch in limit_batch_rows(self._reader.batches()):
             try:
                 yield self._cast(batch)
             except ConnectorError as error:
-                raise self._with_a_way_out(error) from error.__cause__
+                raise self._add_fix(error) from error.__cause__
         if not self._reader.closed:
             self._unfinished.clear()
 
     def close(self) -> None:
-        """A server does not notice that its client is gone while it computes: the query is ended there."""
+        """Stops reading and ends the query on the server, which does not notice that its client is gone while it
+        computes."""
         self._reader.close()
         if self._unfinished.is_set():
             self._unfinished.clear()
             end_query(self._address, self._mark)
 
-    def _with_a_way_out(self, error: ConnectorError) -> ConnectorError:
+    def _add_fix(self, error: ConnectorError) -> ConnectorError:
         temporal = any(
             column.type.kind in TEMPORAL_KINDS and error.message.startswith(f"column {column.name!r}:")
             for column in self.schema.columns
@@ -162,7 +169,8 @@ class MySqlStream:
 
 
 def _request(address: Address, sql: str, schema: TableSchema) -> ChildRequest:
-    """connectorx reads everything in the forms of `reading_expression`; it cannot check certificates."""
+    """The request for the child process. connectorx reads every kind in the form of `reading_expression`, but cannot
+    check certificates."""
     if address.reader == "auto" and address.tls == "off":
         _LOG.info("mysql source: reader=connectorx, binary protocol, one snapshot")
         return ChildRequest(
@@ -176,17 +184,17 @@ def _request(address: Address, sql: str, schema: TableSchema) -> ChildRequest:
     return ChildRequest(
         module=_CHILD,
         function="read_by_pymysql",
-        arguments={"address": address.as_json(), "sql": sql, "session": READING, "types": _travelling(schema)},
+        arguments={"address": address.as_json(), "sql": sql, "session": READING, "types": _wire_types(schema)},
         engine="MySQL",
     )
 
 
-def _travelling(schema: TableSchema) -> list[str]:
+def _wire_types(schema: TableSchema) -> list[str]:
     kinds = {ColumnKind.FLOAT32: "double", ColumnKind.FLOAT64: "double", ColumnKind.BINARY: "binary"}
     kinds |= {ColumnKind.UUID: "binary", ColumnKind.BOOLEAN: "int"}
-    found = []
+    wire_types = []
     for column in schema.columns:
         kind = column.type.kind
         family = "uint" if kind.value.startswith("uint") else "int" if kind.value.startswith("int") else "string"
-        found.append(kinds.get(kind, family))
-    return found
+        wire_types.append(kinds.get(kind, family))
+    return wire_types

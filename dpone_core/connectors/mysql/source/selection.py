@@ -1,4 +1,4 @@
-"""The FROM and WHERE part of an extract request; values stand in it as hex or typed literals only."""
+"""The FROM and WHERE part of an extract request; values are in it as hex or typed literals only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dpone_core.connectors._sql.extract import cursor_column, only_statement, window_bound
-from dpone_core.connectors.mysql.text import quoted_name, text_literal
-from dpone_core.connectors.mysql.types import comparable
+from dpone_core.connectors.mysql.text import quote_name, text_literal
+from dpone_core.connectors.mysql.types import comparison_expression
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
@@ -24,7 +24,7 @@ CURSOR_KINDS: Final = frozenset(
 
 
 def relation(request: ExtractRequest, database: str | None) -> str:
-    """What stands after FROM: the table, or the query as a subquery with its tokens bound."""
+    """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
     if request.table is not None:
         schema = request.table.schema or database
         if schema is None:
@@ -33,7 +33,7 @@ def relation(request: ExtractRequest, database: str | None) -> str:
                 code="source_object_not_found",
                 fix="add table.schema, or the database to the URI",
             )
-        return f"{quoted_name(schema)}.{quoted_name(request.table.name)}"
+        return f"{quote_name(schema)}.{quote_name(request.table.name)}"
     if request.query is None:
         raise ConnectorError("MySQL reads a table or a query", code="source_request_invalid")
     values = iter(bind_tokens(request.query, request.token_values, lambda _: "").parameters)
@@ -53,21 +53,21 @@ def window_conditions(request: ExtractRequest, schema: TableSchema) -> list[str]
     window = request.window
     if window is None:
         return []
-    column = chosen_cursor(schema, window.column)
+    column = find_cursor_column(schema, window.column)
     conditions = []
     if window.lower is not None:
-        conditions.append(f"{comparable(column)} >= {bound_literal(column, window.lower)}")
+        conditions.append(f"{comparison_expression(column)} >= {bound_literal(column, window.lower)}")
     if window.upper is not None:
-        conditions.append(f"{comparable(column)} < {bound_literal(column, window.upper)}")
+        conditions.append(f"{comparison_expression(column)} < {bound_literal(column, window.upper)}")
     return conditions
 
 
-def chosen_cursor(schema: TableSchema, name: str) -> Column:
+def find_cursor_column(schema: TableSchema, name: str) -> Column:
     return cursor_column(schema, name, CURSOR_KINDS, "MySQL")
 
 
 def bound_literal(column: Column, text: str) -> str:
-    """A literal of the cursor's own type, made of digits or hex, so that an index is used and nothing is pasted."""
+    """A literal of the cursor's type, made of digits or hex, so that an index can serve it and no text is pasted."""
     value = window_bound(column, text)
     kind = column.type.kind
     if kind is ColumnKind.STRING:
@@ -79,9 +79,10 @@ def bound_literal(column: Column, text: str) -> str:
         wall = (moment.astimezone(UTC) if moment.tzinfo is not None else moment).replace(tzinfo=None)
         return f"CAST({text_literal(wall.isoformat(sep=' ', timespec='microseconds'))} AS DATETIME(6))"
     if kind is ColumnKind.DECIMAL:
-        return f"CAST({text_literal(value)} AS DECIMAL(65,30))" if "e" not in value.lower() else _refused(column)
+        if "e" in value.lower():
+            raise ConnectorError(
+                f"the cursor value of {column.name!r} must be written in plain digits; it has an exponent",
+                code="cursor_value_invalid",
+            )
+        return f"CAST({text_literal(value)} AS DECIMAL(65,30))"
     return str(int(value))
-
-
-def _refused(column: Column) -> str:
-    raise ConnectorError(f"the cursor value of {column.name!r} has an exponent", code="cursor_value_invalid")

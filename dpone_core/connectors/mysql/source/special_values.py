@@ -1,6 +1,6 @@
-"""MySQL's special values: the zero date, and dates whose month or day is zero. Both are told by their text.
+"""MySQL's special values: the zero date, and dates whose month or day is zero. Both are recognised by their text.
 
-Comparing a date with '0000-00-00' is an error or a warning in some SQL modes; text is the same in all of them.
+In some SQL modes a comparison with '0000-00-00' is an error or a warning; text compares the same in all of them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.connectors._sql.special_values import SpecialValueSql
-from dpone_core.connectors.mysql.text import quoted_name, text_literal
+from dpone_core.connectors.mysql.text import quote_name, text_literal
 from dpone_core.model.special_values import SpecialValue, instant_of
 from dpone_core.model.table_schema import Column, ColumnKind
 
@@ -22,7 +22,7 @@ _HOLDERS: Final = {
 def _condition(column: Column, value: SpecialValue) -> str | None:
     if column.type.kind not in _HOLDERS.get(value, ()):
         return None
-    text = f"CAST({quoted_name(column.name)} AS CHAR)"
+    text = f"CAST({quote_name(column.name)} AS CHAR)"
     zero = f"{text} = {text_literal(_zero(column))}"
     if value is SpecialValue.ZERO_DATE:
         return zero
@@ -44,4 +44,4 @@ def _literal(column: Column, text: str) -> str:
     return f"CAST({text_literal(wall)} AS DATETIME({column.type.fraction or 0}))"
 
 
-SPECIAL_VALUES: Final = SpecialValueSql(quote=quoted_name, condition=_condition, literal=_literal)
+SPECIAL_VALUES: Final = SpecialValueSql(quote=quote_name, condition=_condition, literal=_literal)

@@ -1,11 +1,12 @@
-"""What the catalogue says about a target: its columns as it declares them, its comment, and what hangs on it."""
+"""Reads a target from the PostgreSQL catalogue: columns with their declared types, comment, and
+what is attached to it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dpone_core.connectors.postgres.catalog import Ask, described_columns, qualified
+from dpone_core.connectors.postgres.catalog import Ask, describe_columns, qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.model.artifacts import LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
@@ -74,10 +75,10 @@ SELECT DISTINCT what FROM attached ORDER BY what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetColumn:
-    """`declared` is its type in the words of the catalogue, a domain by its name."""
+    """A column of the target. `declared_type` is its type as the catalogue writes it; a domain appears by its name."""
 
     column: Column
-    declared: str
+    declared_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +103,13 @@ class TargetTable:
     def schema(self) -> TableSchema:
         return TableSchema(columns=tuple(found.column for found in self.columns))
 
-    def declared(self, column: Column) -> str:
-        return next(found.declared for found in self.columns if found.column.name == column.name)
+    def declared_type(self, column: Column) -> str:
+        return next(found.declared_type for found in self.columns if found.column.name == column.name)
 
 
 def resolve(table: TableName) -> TableName:
-    """With its schema spelled out; refuses names that PostgreSQL would cut."""
+    """The table with its schema made explicit. Raises ConnectorError `sink_column_unsupported` for a name that
+    PostgreSQL would shorten."""
     resolved = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
     require_name(resolved.schema or "")
     require_name(resolved.name)
@@ -120,13 +122,13 @@ def artifact_of(ref: LoadRef, role: str) -> TableName:
 
 
 def target_table(ask: Ask, table: TableName) -> TargetTable | None:
-    """None when nothing that holds rows has that name."""
+    """The table of that name; None when no table, view or foreign table has it."""
     found = ask(_RELATION_SQL, (table.schema, table.name))
     if not found:
         return None
     oid, kind, persistence, comment, owned = found[0]
     rows = ask(_DECLARED_SQL, (oid,))
-    columns = described_columns(
+    columns = describe_columns(
         ask, [(str(name), int(type_), int(mod), not null) for name, type_, mod, null, *_ in rows]
     )
     return TargetTable(
@@ -137,7 +139,7 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
         note=str(comment),
         is_owned=bool(owned),
         columns=tuple(
-            TargetColumn(column=replace(column, type=writable_type(column.type)), declared=str(declared))
+            TargetColumn(column=replace(column, type=writable_type(column.type)), declared_type=str(declared))
             for column, (*_, declared, computed) in zip(columns, rows, strict=True)
             if not computed
         ),
@@ -145,13 +147,13 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
     )
 
 
-def attached(ask: Ask, target: TargetTable) -> tuple[str, ...]:
-    """What a table that takes the target's place would not have, in words; () = nothing."""
+def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:
+    """What is attached to the target and a table in its place would not have, in words; () when there is nothing."""
     return tuple(str(row[0]) for row in ask(_ATTACHED_SQL, (target.oid,)))
 
 
 def count_of(ask: Ask, table: TableName) -> int:
-    return int(ask(f"SELECT count(*) FROM {qualified(table)}", ())[0][0])
+    return int(ask(f"SELECT count(*) FROM {qualify(table)}", ())[0][0])
 
 
 def table_names(database: Database, schema: str) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import psycopg
 
-from dpone_core.connectors._sql.control_rows import require_compatible, set_through_loss
+from dpone_core.connectors._sql.control_rows import require_compatible, retry_lost_change
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.errors import ConnectionLostError
 from dpone_core.model.load_config import TableName
@@ -30,7 +30,8 @@ Cursor = psycopg.RawCursor[tuple[Any, ...]]
 
 
 class PostgresControlTables:
-    """Writes are durable when they return. An upsert whose answer is lost is written again, for it is idempotent."""
+    """ControlTables of one database. A write is durable when it returns. An upsert whose answer is lost is written
+    again, which has the same result."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,11 +49,11 @@ class PostgresControlTables:
         with self._database.transaction(code=_REFUSED, message="PostgreSQL refused a control table") as cursor:
             cursor.execute(b"SELECT pg_catalog.pg_advisory_xact_lock($1)", (publication_lock(name),))
             cursor.execute(
-                f"CREATE TABLE IF NOT EXISTS {qualified(name)} ({', '.join(definitions)}, PRIMARY KEY ({key}))".encode()
+                f"CREATE TABLE IF NOT EXISTS {qualify(name)} ({', '.join(definitions)}, PRIMARY KEY ({key}))".encode()
             )
             for column in self._missing(table) or ():
                 cursor.execute(
-                    f"ALTER TABLE {qualified(name)} ADD COLUMN IF NOT EXISTS"
+                    f"ALTER TABLE {qualify(name)} ADD COLUMN IF NOT EXISTS"
                     f" {quote_ansi(column.name)} {_type_text(column)}".encode()
                 )
 
@@ -71,7 +72,7 @@ class PostgresControlTables:
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        return set_through_loss(
+        return retry_lost_change(
             lambda: self._compare_and_set(table, key, expected, new),
             lambda: self.read(table, key),
             expected,
@@ -86,7 +87,7 @@ class PostgresControlTables:
     def _compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        name = qualified(_name(table))
+        name = qualify(_name(table))
         with self._database.transaction(code=_REFUSED, message="PostgreSQL refused a control row") as cursor:
             sql, parameters = _select(table, key)
             found = cursor.execute(f"{sql} FOR UPDATE".encode(), parameters or None).fetchone()
@@ -104,18 +105,18 @@ class PostgresControlTables:
         found = target_table(self._database.rows, _name(table))
         if found is None:
             return None
-        return require_compatible(table, {c.column.name: c.declared for c in found.columns}, _type_text)
+        return require_compatible(table, {c.column.name: c.declared_type for c in found.columns}, _type_text)
 
 
 def _insert(cursor: Cursor, table: ControlTable, row: ControlRow) -> bool:
-    """False when somebody else was first under this key."""
+    """Inserts the row; returns False when another process has already inserted one with this key."""
     sql, values = _insertion(table, row)
     cursor.execute(f"{sql} ON CONFLICT DO NOTHING".encode(), values)
     return cursor.rowcount == 1
 
 
 def _replace(cursor: Cursor, table: ControlTable, row: ControlRow) -> None:
-    """A newer version that is there already stays."""
+    """Replaces the row of the same key, unless the stored version is newer."""
     sql, values = _insertion(table, row)
     key = ", ".join(map(quote_ansi, table.key))
     version = quote_ansi(table.version_column)
@@ -130,7 +131,7 @@ def _insertion(table: ControlTable, row: ControlRow) -> tuple[str, list[ControlV
     columns = ", ".join(quote_ansi(column.name) for column in table.columns)
     marks = ", ".join(f"${place}::{_type_text(column)}" for place, column in enumerate(table.columns, 1))
     return (
-        f"INSERT INTO {qualified(_name(table))} AS stored ({columns}) VALUES ({marks})",
+        f"INSERT INTO {qualify(_name(table))} AS stored ({columns}) VALUES ({marks})",
         [row.get(column.name) for column in table.columns],
     )
 
@@ -139,11 +140,12 @@ def _select(table: ControlTable, where: ControlRow) -> tuple[str, list[ControlVa
     columns = ", ".join(quote_ansi(column.name) for column in table.columns)
     conditions, values = _conditions(where)
     key = ", ".join(map(quote_ansi, table.key))
-    return f"SELECT {columns} FROM {qualified(_name(table))} AS stored{conditions} ORDER BY {key}", values
+    return f"SELECT {columns} FROM {qualify(_name(table))} AS stored{conditions} ORDER BY {key}", values
 
 
 def _conditions(where: ControlRow) -> tuple[str, list[ControlValue]]:
-    """NULL is asked for without a parameter, which would have no type."""
+    """The WHERE clause and its parameters. NULL is compared without a parameter, because such a parameter would have no
+    type."""
     parts: list[str] = []
     values: list[ControlValue] = []
     for name, value in where.items():

@@ -1,4 +1,4 @@
-"""Filling staging: one ADBC transaction that creates the table, copies the rows and gives it its final form."""
+"""Fills the staging table in one ADBC transaction: creates it, copies the rows and gives it its final form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import adbc_driver_postgresql.dbapi as adbc
 
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
 from dpone_core.errors import ConnectorError, ETLExecutionError
@@ -23,8 +23,8 @@ _VALUE_CLASSES: Final = ("22", "23")
 _SAVEPOINT: Final = "SAVEPOINT dpone_cast"
 
 
-class Copying:
-    """One open transaction on a connection of its own."""
+class CopyTransaction:
+    """An open transaction on a connection of its own."""
 
     def __init__(self, connection: adbc.Connection) -> None:
         self._connection = connection
@@ -35,7 +35,7 @@ class Copying:
             return list(cursor.fetchall()) if cursor.description else []
 
     def copy(self, table: TableName, rows: PayloadRows) -> None:
-        """Every row of `rows`; what a batch or the reader raised comes out as it was raised."""
+        """Copies every row of `rows`; raises the error of a batch or of the reader unchanged."""
         with closing(self._connection.cursor()) as cursor:
             try:
                 cursor.adbc_ingest(table.name, rows.reader(), mode="append", db_schema_name=table.schema)
@@ -43,39 +43,41 @@ class Copying:
                 raise rows.failure or error from error
 
     def alter(self, table: TableName, actions: list[str], cast: tuple[StoredColumn, ...]) -> None:
-        """All actions in one rewrite of the table; a value that a cast does not take is refused by its column."""
+        """Runs all actions in one rewrite of the table. Raises ConnectorError, naming the column, when a value cannot
+        be cast."""
         if not actions:
             return
         self.run(_SAVEPOINT)
         try:
-            self.run(f"ALTER TABLE {qualified(table)} {', '.join(actions)}")
+            self.run(f"ALTER TABLE {qualify(table)} {', '.join(actions)}")
         except adbc.Error as error:
             if not (sqlstate_of(error) or "").startswith(_VALUE_CLASSES):
                 raise
-            raise self._refused(table, cast) from error
+            raise self._refusal(table, cast) from error
 
-    def _refused(self, table: TableName, cast: tuple[StoredColumn, ...]) -> ConnectorError:
+    def _refusal(self, table: TableName, cast: tuple[StoredColumn, ...]) -> ConnectorError:
         for stored in cast:
             quoted = quote_ansi(stored.column.name)
             self.run(f"ROLLBACK TO {_SAVEPOINT}")
             try:
-                self.run(f"SELECT count({quoted}::{stored.declared}) FROM {qualified(table)}")
+                self.run(f"SELECT count({quoted}::{stored.declared_type}) FROM {qualify(table)}")
             except adbc.Error:
                 return ConnectorError(
-                    f"column {stored.column.name!r}: a value is no {stored.declared}", code="staged_value_refused"
+                    f"column {stored.column.name!r}: a value is no {stored.declared_type}", code="staged_value_refused"
                 )
         return ConnectorError("PostgreSQL refused a staged value", code="staged_value_refused")
 
 
 @contextmanager
-def copying(database: Database) -> Iterator[Copying]:
-    """Commits at the end of the block. Ending the session rolls back, whatever happened before."""
+def begin_copy(database: Database) -> Iterator[CopyTransaction]:
+    """Opens the transaction; it commits at the end of the block. On an error the connection is closed, which rolls
+    back."""
     try:
         connection = adbc.connect(database.uri, autocommit=True)
     except adbc.Error as error:
         raise connect_error(error, unreachable=database.side.unreachable) from error
     with closing(connection):
-        open_copy = Copying(connection)
+        open_copy = CopyTransaction(connection)
         try:
             for setting in database.settings:
                 open_copy.run(setting)

@@ -1,4 +1,4 @@
-"""Lineage values as column defaults of staging, and PostgreSQL's spelling of the row id."""
+"""The lineage columns as defaults of the staging table, and the row id in PostgreSQL's SQL."""
 
 from __future__ import annotations
 

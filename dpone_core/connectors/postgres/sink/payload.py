@@ -1,4 +1,4 @@
-"""The rows of a load as COPY takes them: cast strictly, and checked for what COPY would round, cut or refuse."""
+"""The rows of a load for COPY: cast strictly, and checked for values that COPY would round, shorten or refuse."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded, same_kind_only
-from dpone_core.connectors._arrow.moments import digits_of, has_at_most, numbers_of, within
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows, refuse_kind_change
+from dpone_core.connectors._arrow.moments import all_within, digits_of, has_at_most, numbers_of
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 
@@ -25,13 +25,13 @@ _LAST_DAY: Final = 2_145_042_905
 
 
 class PayloadRows:
-    """One pass over the batches; keeps the first error, which the driver would only show as text."""
+    """Reads the batches once. It keeps the first error, which the driver would report as text only."""
 
     def __init__(
         self, payload: TableSchema, stored: tuple[StoredColumn, ...], batches: Iterable[pa.RecordBatch]
     ) -> None:
         schema = TableSchema(columns=tuple(column.column for column in stored))
-        same_kind_only(payload, schema)
+        refuse_kind_change(payload, schema)
         self._stored = stored
         self._cast = StrictCast(schema, code=_REFUSED)
         self._batches = batches
@@ -43,7 +43,7 @@ class PayloadRows:
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in bounded(self._batches):
+            for batch in limit_batch_rows(self._batches):
                 cast = self._cast(batch)
                 for stored, values in zip(self._stored, cast.columns, strict=True):
                     if not _fits(stored, values):
@@ -65,7 +65,7 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
             limit = _VARCHAR.fullmatch(stored.column.type.native) if stored.wire != "text" or stored.is_cast else None
             return not _has_nul(values) and (limit is None or _longest(values) <= int(limit.group(1)))
         case ColumnKind.DATE:
-            return within(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+            return all_within(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
         case ColumnKind.TIME | ColumnKind.TIMESTAMP | ColumnKind.TIMESTAMP_TZ:
             return _moments_fit(stored.column, values)
         case _:
@@ -73,12 +73,13 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
 
 
 def _moments_fit(column: Column, values: pa.Array) -> bool:
-    """COPY rounds to the column's fraction; Arrow has units for 0, 3 and 6 digits only."""
+    """Whether every value has at most the column's digits of a second. COPY would round it, and Arrow has units for 0,
+    3 and 6 digits only."""
     fraction = 6 if column.type.fraction is None else column.type.fraction
     if not has_at_most(values, fraction):
         return False
     first = _FIRST_MICROSECOND // 10 ** (6 - digits_of(values))
-    return column.type.kind is ColumnKind.TIME or within(numbers_of(values), first, 2**63 - 1)
+    return column.type.kind is ColumnKind.TIME or all_within(numbers_of(values), first, 2**63 - 1)
 
 
 def _longest(values: pa.Array) -> int:
@@ -87,7 +88,8 @@ def _longest(values: pa.Array) -> int:
 
 
 def _has_nul(values: pa.Array) -> bool:
-    """Whole buffers first: a byte 0 is rare, and finding none is cheap."""
+    """Whether a text holds a NUL character. Whole buffers are searched first: a zero byte is rare, and finding none is
+    cheap."""
     data = values.buffers()[2]
     if data is None or data.to_pybytes().find(b"\0") < 0:
         return False

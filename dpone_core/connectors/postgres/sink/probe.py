@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from dpone_core.connectors._sql.probe import SinkProbeDialect, SqlSinkProbe
-from dpone_core.connectors.postgres.catalog import qualified, relation_schema
+from dpone_core.connectors.postgres.catalog import qualify, relation_schema
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.connectors.postgres.source.probe import COUNTS
 
@@ -17,7 +17,7 @@ def sink_probe(database: Database) -> SqlSinkProbe:
         SinkProbeDialect(
             resolve=resolve,
             schema_of=partial(relation_schema, database),
-            qualified=qualified,
+            qualify=qualify,
             rows=database.rows,
             counts=COUNTS,
         )

@@ -6,7 +6,7 @@ from functools import partial
 
 from dpone_core.connectors._sql.layout import may_swap
 from dpone_core.connectors._sql.range_staging import RangeDialect, SqlRangeStaging, WholeStaging
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 
 from .catalog import TargetTable
@@ -25,6 +25,7 @@ def range_staging(database: Database, *, lock_timeout_seconds: float) -> SqlRang
 
 
 def _definition(table: str, staging: WholeStaging[TargetTable]) -> str:
-    """Logged as staging of one reader is: when it may become the target."""
+    """The SQL after CREATE for the table of all ranges; it is logged when it may become the target, as the staging of
+    one reader is."""
     logged = may_swap(staging.request, staging.target, staging.attachments)
-    return f"{'' if logged else 'UNLOGGED '}TABLE {table} (LIKE {qualified(staging.part.table)})"
+    return f"{'' if logged else 'UNLOGGED '}TABLE {table} (LIKE {qualify(staging.part.table)})"

@@ -1,4 +1,4 @@
-"""Staged rows of PostgreSQL as Arrow: read as a source reads, in the kinds of the payload."""
+"""Reads staged rows of PostgreSQL back as Arrow, in the types of the payload."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.types import arrow_schema
-from dpone_core.connectors.postgres.catalog import qualified, relation_schema
+from dpone_core.connectors.postgres.catalog import qualify, relation_schema
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.connectors.postgres.source.selection import Selection
 from dpone_core.connectors.postgres.source.stream import PostgresStream
@@ -21,7 +21,7 @@ UNREADABLE = "staged_rows_unreadable"
 
 
 class PostgresStagedRows:
-    """StagedRowsPort; how a column is read follows from the type it has in staging."""
+    """StagedRowsPort. The type of a staged column decides how it is read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,7 +31,7 @@ class PostgresStagedRows:
 
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
         stream = PostgresStream(
-            self._database, Selection(text=f"FROM {qualified(handle.table)}"), self._readable(handle), code=UNREADABLE
+            self._database, Selection(text=f"FROM {qualify(handle.table)}"), self._readable(handle), code=UNREADABLE
         )
         rows = 0
         with closing(stream):
@@ -44,7 +44,7 @@ class PostgresStagedRows:
     def _readable(self, handle: StagedHandle) -> TableSchema:
         stored = relation_schema(self._database, handle.table)
         if stored is None:
-            raise ConnectorError("the staging table of this load is gone", code=UNREADABLE)
+            raise ConnectorError("the staging table of this load does not exist any more", code=UNREADABLE)
         types = {column.name: column.type.native for column in stored.columns}
         return TableSchema(
             columns=tuple(

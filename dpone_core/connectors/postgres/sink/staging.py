@@ -1,7 +1,7 @@
-"""Run-scoped staging on PostgreSQL: filled by COPY in one transaction, published in another.
+"""The staging table of one load on PostgreSQL: filled by COPY in one transaction, published in another.
 
-A table that may become the target is logged from the start; one whose rows are copied into the target is not, and a
-server crash that empties it is seen when it is published: fewer rows than were staged are never published.
+A table that may become the target is logged. A table whose rows are copied into the target is unlogged; a server crash
+empties it, and the publication then refuses it because it holds fewer rows than were staged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from contextlib import closing, nullcontext
 import psycopg
 import pyarrow as pa
 
-from dpone_core.connectors._sql.keys import check_merge_key, refuse_repeated_keys, without_null_keys
+from dpone_core.connectors._sql.keys import check_merge_key, refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.layout import may_swap, stored_columns
-from dpone_core.connectors._sql.projection import observed_projection
+from dpone_core.connectors._sql.projection import observe_projection
 from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors._sql.row_id import row_id_expression
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.errors import ConnectionLostError, ConnectorError
 from dpone_core.model.artifacts import STAGING, LoadRef
@@ -29,8 +29,8 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .catalog import artifact_of, attached, count_of, resolve, target_table
-from .copying import Copying, copying
+from .catalog import artifact_of, attachments_of, count_of, resolve, target_table
+from .copying import CopyTransaction, begin_copy
 from .lineage import PostgresRowId, constant_expression
 from .payload import PayloadRows
 from .publish import publication_dialect
@@ -51,19 +51,19 @@ class PostgresStaging:
             stored_schema(request.schema)
             staged = artifact_of(request.ref, STAGING)
             target = target_table(self._database.rows, resolve(request.target))
-            attachments = attached(self._database.rows, target) if target is not None else ()
+            attachments = attachments_of(self._database.rows, target) if target is not None else ()
             stored = stored_columns(LAYOUT, request, target, attachments)
-            rows = PayloadRows(request.schema, stored, without_null_keys(request, batches))
+            rows = PayloadRows(request.schema, stored, refuse_null_keys(request, batches))
             ensure_schema(self._database, staged.schema or "")
             try:
-                with copying(self._database) as transaction:
+                with begin_copy(self._database) as transaction:
                     logged = may_swap(request, target, attachments)
                     self._create(transaction, request, staged, stored, logged=logged)
                     transaction.copy(staged, rows)
-                    found = count_of(transaction.run, staged)
-                    if found != rows.sent:
+                    counted_rows = count_of(transaction.run, staged)
+                    if counted_rows != rows.sent:
                         raise ConnectorError(
-                            f"{rows.sent} rows were sent to staging and {found} arrived",
+                            f"{rows.sent} rows were sent to staging and {counted_rows} arrived",
                             code="staged_row_count_mismatch",
                         )
                     self._shape(transaction, request, staged, stored)
@@ -71,12 +71,12 @@ class PostgresStaging:
             except ConnectionLostError:
                 self._drop_what_may_be_there(staged)
                 raise
-        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=found)
+        return StagedHandle(request=request, table=staged, payload_schema=request.schema, staged_rows=counted_rows)
 
     def project_lineage(self, handle: StagedHandle) -> LineageProjection:
-        return observed_projection(
+        return observe_projection(
             handle.request.lineage,
-            qualified(handle.table),
+            qualify(handle.table),
             constant=constant_expression,
             is_row_id=f"{quote_ansi(ROW_ID)} ~ '^[0-9a-f]{{64}}$'",
             first_row=lambda sql: self._database.rows(sql)[0],
@@ -86,7 +86,7 @@ class PostgresStaging:
         return publish(publication_dialect(self._database, lock_timeout_seconds=self._lock_timeout_seconds), handle)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Dropping is idempotent, so a lost answer is asked for once more."""
+        """Drops the tables of one load. Dropping is repeatable, so it is tried again when an answer is lost."""
         staged = artifact_of(ref, STAGING)
         try:
             self._drop(staged)
@@ -95,7 +95,7 @@ class PostgresStaging:
 
     def _create(
         self,
-        transaction: Copying,
+        transaction: CopyTransaction,
         request: StageRequest,
         staged: TableName,
         stored: tuple[StoredColumn, ...],
@@ -109,17 +109,18 @@ class PostgresStaging:
         ]
         if request.lineage.row_id_columns:
             definitions.append(f"{quote_ansi(ROW_ID)} text")
-        transaction.run(f"DROP TABLE IF EXISTS {qualified(staged)}")
-        transaction.run(f"CREATE {'' if logged else 'UNLOGGED '}TABLE {qualified(staged)} ({', '.join(definitions)})")
+        transaction.run(f"DROP TABLE IF EXISTS {qualify(staged)}")
+        transaction.run(f"CREATE {'' if logged else 'UNLOGGED '}TABLE {qualify(staged)} ({', '.join(definitions)})")
 
     def _shape(
-        self, transaction: Copying, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]
+        self, transaction: CopyTransaction, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]
     ) -> None:
-        """Defaults go, the row id comes, columns become what the target declares: one rewrite, or none."""
+        """Gives the filled table its final form in at most one rewrite: removes defaults, adds the row id and converts
+        columns to the target's types."""
         actions = [f"ALTER COLUMN {quote_ansi(name)} DROP DEFAULT" for name in request.lineage.constants]
         cast = tuple(column for column in stored if column.is_cast)
         actions += [
-            f"ALTER COLUMN {quoted} TYPE {column.declared} USING {quoted}::{column.declared}"
+            f"ALTER COLUMN {quoted} TYPE {column.declared_type} USING {quoted}::{column.declared_type}"
             for column in cast
             for quoted in (quote_ansi(column.column.name),)
         ]
@@ -132,10 +133,10 @@ class PostgresStaging:
             ]
         transaction.alter(staged, actions, cast)
 
-    def _refuse_repeated_keys(self, transaction: Copying, request: StageRequest, staged: TableName) -> None:
+    def _refuse_repeated_keys(self, transaction: CopyTransaction, request: StageRequest, staged: TableName) -> None:
         if request.strategy is StrategyMode.INCREMENTAL_MERGE:
             keys = ", ".join(map(quote_ansi, request.unique_key))
-            repeated = f"SELECT 1 FROM {qualified(staged)} GROUP BY {keys} HAVING count(*) > 1"
+            repeated = f"SELECT 1 FROM {qualify(staged)} GROUP BY {keys} HAVING count(*) > 1"
             refuse_repeated_keys(request, int(transaction.run(f"SELECT count(*) FROM ({repeated}) AS r")[0][0]))
 
     def _drop(self, staged: TableName) -> None:
@@ -144,10 +145,11 @@ class PostgresStaging:
             message="a table of this load was not dropped",
             lock_timeout_seconds=self._lock_timeout_seconds,
         ) as cursor:
-            cursor.execute(f"DROP TABLE IF EXISTS {qualified(staged)}".encode())
+            cursor.execute(f"DROP TABLE IF EXISTS {qualify(staged)}".encode())
 
     def _drop_what_may_be_there(self, staged: TableName) -> None:
-        """The session was lost: staging may be committed. What cannot be dropped now is reported as a leftover."""
+        """Drops a staging table that a lost session may have committed. If that fails the table is reported as a
+        leftover."""
         try:
             self._drop(staged)
         except ConnectorError:
@@ -159,7 +161,7 @@ def constant_type(name: str) -> str:
 
 
 def ensure_schema(database: Database, schema: str) -> None:
-    """Creates it when it is absent; asking for one that is there needs no right to create any."""
+    """Creates the schema when it is absent; an existing one needs no right to create."""
     if database.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", (schema,)):
         return
     try:

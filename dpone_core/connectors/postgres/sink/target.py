@@ -1,14 +1,14 @@
-"""The target on PostgreSQL: its schema, what its finaliser assumes, and what dead loads left beside it."""
+"""Describes a PostgreSQL target, checks it before a load, and lists tables that interrupted loads have left."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from dpone_core.connectors._sql.artifacts import artifacts_among
+from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
@@ -16,8 +16,8 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import Leftover, StageRequest
 
-from .catalog import artifact_of, attached, resolve, table_names, target_table
-from .types import LAYOUT, created, require_name, stored_schema
+from .catalog import artifact_of, attachments_of, resolve, table_names, target_table
+from .types import LAYOUT, new_column, require_name, stored_schema
 
 _RIGHTS_SQL: Final = """
 SELECT CASE WHEN n.oid IS NULL
@@ -54,14 +54,14 @@ class PostgresTarget:
         if target is None:
             return
         if not target.is_table:
-            raise ConnectorError("the target is a view or a foreign table", code=_MISMATCH)
+            raise ConnectorError("the target must be a table; it is a view or a foreign table", code=_MISMATCH)
         if not target.is_owned:
             raise ConnectorError(
                 "the role of the connection does not own the target, whose comment holds the load marker",
                 code=_ASSUMPTION,
                 fix="make the role a member of the owner, or load with the owner",
             )
-        stored_columns(LAYOUT, request, target, attached(self._database.rows, target))
+        stored_columns(LAYOUT, request, target, attachments_of(self._database.rows, target))
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         require_nullable(schema)
@@ -69,21 +69,22 @@ class PostgresTarget:
             require_name(column.name)
         if not schema.columns:
             return
-        actions = ", ".join(f"ADD COLUMN IF NOT EXISTS {created(column).definition}" for column in schema.columns)
+        actions = ", ".join(f"ADD COLUMN IF NOT EXISTS {new_column(column).definition}" for column in schema.columns)
         with self._database.transaction(
             code="schema_evolution_refused",
             message="PostgreSQL refused to add a column",
             lock_timeout_seconds=self._lock_timeout_seconds,
         ) as cursor:
-            cursor.execute(f"ALTER TABLE {qualified(resolve(table))} {actions}".encode())
+            cursor.execute(f"ALTER TABLE {qualify(resolve(table))} {actions}".encode())
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
         schema = staging_schema or target.schema or ""
-        return artifacts_among(target, schema, table_names(self._database, schema))
+        return find_artifacts(target, schema, table_names(self._database, schema))
 
     def _require_rights(self, request: StageRequest, table: TableName) -> None:
-        """Of the role, on the schemas of target and staging, on a server that takes writes."""
+        """Raises ConnectorError `finaliser_assumption_failed` unless the server takes writes and the role may create
+        tables in the schemas of target and staging."""
         if self._database.rows("SELECT current_setting('transaction_read_only')")[0][0] == "on":
             raise ConnectorError("the server or the role is read only", code=_ASSUMPTION, fix="load into the primary")
         for schema in dict.fromkeys((table.schema, artifact_of(request.ref, STAGING).schema)):

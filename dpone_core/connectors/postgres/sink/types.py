@@ -1,4 +1,4 @@
-"""Our column types as PostgreSQL's, and which types of an existing table take rows exactly."""
+"""Column types of dpone as PostgreSQL types, and which types of an existing table can take rows exactly."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ _PADS_OR_CUTS: Final = frozenset({"character", "bpchar", "name", '"char"', "bit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumn:
-    """A column of staging. Rows are copied into `wire`; `declared` is what the column becomes before it is gated."""
+    """A column of staging. Rows are copied into the type `wire`; the column becomes `declared_type`
+    before gates run."""
 
     column: Column
     wire: str
-    declared: str
+    declared_type: str
 
     @property
     def is_cast(self) -> bool:
-        return self.wire != self.declared
+        return self.wire != self.declared_type
 
     @property
     def definition(self) -> str:
@@ -72,21 +73,21 @@ def type_text(column: Column) -> str:
     )
 
 
-def created(column: Column) -> StoredColumn:
-    """A column that this load creates."""
+def new_column(column: Column) -> StoredColumn:
+    """The staging column for a column that this load creates."""
     text = type_text(column)
-    return StoredColumn(column=column, wire=text, declared=text)
+    return StoredColumn(column=column, wire=text, declared_type=text)
 
 
-def existing(column: Column, declared: str) -> StoredColumn:
-    """A column of the target, whose own type staging must have; `declared` may be a domain."""
+def existing_column(column: Column, declared: str) -> StoredColumn:
+    """The staging column for a column of the target, in its own type; `declared` may be a domain."""
     native = column.type.native
     wire = "text" if column.type.kind is ColumnKind.STRING and not _is_plain_string(native) else native
-    return StoredColumn(column=column, wire=wire, declared=declared)
+    return StoredColumn(column=column, wire=wire, declared_type=declared)
 
 
-def described(column: Column) -> ColumnType:
-    """The type PostgreSQL will describe for a kind that it has no own type for."""
+def described_type(column: Column) -> ColumnType:
+    """The type that PostgreSQL will describe for a created column; another kind where PostgreSQL has no such type."""
     kinds = {
         ColumnKind.INT8: ColumnKind.INT16,
         ColumnKind.UINT8: ColumnKind.INT16,
@@ -98,11 +99,13 @@ def described(column: Column) -> ColumnType:
     return replace(column.type, kind=kinds.get(column.type.kind, column.type.kind))
 
 
-LAYOUT: Final = LayoutDialect(created=lambda column, request: created(column), existing=existing, described=described)
+LAYOUT: Final = LayoutDialect(
+    created=lambda column, request: new_column(column), existing=existing_column, described_type=described_type
+)
 
 
 def writable_type(type_: ColumnType) -> ColumnType:
-    """A type of the catalogue as a target offers it: unsupported where writing would change a value silently."""
+    """The type of a target's column for writing; `unsupported` where writing would silently change a value."""
     native = type_.native
     changes = native.partition("(")[0] in _PADS_OR_CUTS or (native.startswith("interval") and native != "interval")
     if type_.kind is ColumnKind.STRING and changes:
@@ -115,7 +118,8 @@ def writable_type(type_: ColumnType) -> ColumnType:
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
-    """What PostgreSQL will say of columns that are created for a payload; refuses names and types it cannot hold."""
+    """The schema that PostgreSQL will describe for a table created from this payload. Raises ConnectorError
+    `sink_column_unsupported` for names and types that it cannot hold."""
     for column in schema.columns:
         require_name(column.name)
         type_text(column)
@@ -123,7 +127,8 @@ def stored_schema(schema: TableSchema) -> TableSchema:
 
 
 def require_name(name: str) -> None:
-    """A longer name would be cut silently, and two could become one."""
+    """Raises ConnectorError `sink_column_unsupported` for a name that PostgreSQL would silently shorten, which could
+    make two names equal."""
     if len(name.encode()) > IDENTIFIER_LIMIT_BYTES:
         raise ConnectorError(
             f"the name {name!r} is longer than the {IDENTIFIER_LIMIT_BYTES} bytes that PostgreSQL keeps",

@@ -14,7 +14,7 @@ import psycopg
 
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.database import Database, abandoned
+from dpone_core.connectors.postgres.database import Database, abandon
 from dpone_core.errors import ConnectorError
 from dpone_core.model.partition import KeyBounds, KeyRange
 from dpone_core.model.special_values import with_flags
@@ -37,17 +37,19 @@ class PostgresRanges:
 
     @contextmanager
     def snapshot(self) -> Iterator[str | None]:
-        """Held by a session of its own, which is not ended for being idle."""
+        """Exports a snapshot from a session of its own until the block ends; the session has no idle timeout."""
         connection = self._database.new_connection()
         try:
-            yield self._exported(connection)
+            yield self._export_snapshot(connection)
         finally:
-            abandoned(connection)
+            abandon(connection)
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
         key = self._key(schema, column)
         _, chosen = self._source.select(request)
-        ordered = _ordered(key) if key.type.kind is not ColumnKind.UUID else f'{quote_ansi(column)}::text COLLATE "C"'
+        ordered = (
+            _sort_expression(key) if key.type.kind is not ColumnKind.UUID else f'{quote_ansi(column)}::text COLLATE "C"'
+        )
         with self._database.snapshot(chosen.settings, snapshot) as cursor:
             row = cursor.execute(
                 f"SELECT count(*), min({ordered})::text, max({ordered})::text {chosen.text}".encode()
@@ -62,9 +64,9 @@ class PostgresRanges:
         key = self._key(schema, column)
         _, chosen = self._source.select(request)
         read = with_flags(schema, request.special_values)
-        return PostgresStream(self._database, _ranged(chosen, key, bounds), read, snapshot=snapshot)
+        return PostgresStream(self._database, _select_range(chosen, key, bounds), read, snapshot=snapshot)
 
-    def _exported(self, connection: psycopg.Connection) -> str:
+    def _export_snapshot(self, connection: psycopg.Connection) -> str:
         try:
             connection.execute("SET idle_in_transaction_session_timeout = 0")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -100,7 +102,7 @@ def _is_unpadded(key: Column) -> bool:
     return key.type.native == "text" or key.type.native.startswith("character varying")
 
 
-def _ordered(key: Column) -> str:
+def _sort_expression(key: Column) -> str:
     quoted = quote_ansi(key.name)
     return f'{quoted} COLLATE "C"' if key.type.kind is ColumnKind.STRING else quoted
 
@@ -111,20 +113,22 @@ def _text_of(key: Column, value: str | None) -> str | None:
     return cursor_text(key, value)
 
 
-def _ranged(chosen: Selection, key: Column, bounds: KeyRange) -> Selection:
+def _select_range(chosen: Selection, key: Column, bounds: KeyRange) -> Selection:
     settings = list(chosen.settings)
     conditions = [f"{quote_ansi(key.name)} IS NULL"] if bounds.is_null_partition else []
     for operator, bound in ((">=", bounds.lower), ("<=" if bounds.include_upper else "<", bounds.upper)):
         if bound is not None:
-            settings.append(_checked(key, bound))
-            conditions.append(f"{_ordered(key)} {operator} {setting(len(settings) - 1, _TYPES[key.type.kind])}")
-    return chosen.narrowed(conditions, tuple(settings))
+            settings.append(_require_uuid(key, bound))
+            conditions.append(f"{_sort_expression(key)} {operator} {setting(len(settings) - 1, _TYPES[key.type.kind])}")
+    return chosen.narrow(conditions, tuple(settings))
 
 
-def _checked(key: Column, bound: str) -> str:
+def _require_uuid(key: Column, bound: str) -> str:
     if key.type.kind is not ColumnKind.UUID:
         return cursor_text(key, bound)
     try:
         return str(UUID(bound))
     except ValueError as error:
-        raise ConnectorError(f"a bound of {key.name!r} is no uuid", code="source_value_out_of_range") from error
+        raise ConnectorError(
+            f"column {key.name!r}: a bound of the range is not a uuid", code="source_value_out_of_range"
+        ) from error

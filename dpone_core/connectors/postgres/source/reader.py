@@ -1,4 +1,4 @@
-"""Reading PostgreSQL: described from the catalogue, streamed once as Arrow out of one read only snapshot."""
+"""Reads PostgreSQL: describes from the catalogue, then streams the rows once as Arrow from one read-only snapshot."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import replace
 
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import PreparedQuery, prepared_query, relation_schema
+from dpone_core.connectors.postgres.catalog import PreparedQuery, prepare_query, relation_schema
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.errors import ConnectorError
 from dpone_core.model.special_values import with_flags
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .selection import Selection, cursor_column, cursor_text, numbered, selection
+from .selection import Selection, cursor_column, cursor_text, number_tokens, selection
 from .special_values import SPECIAL_VALUES
 from .stream import PostgresStream
 
 
 class PostgresSource:
-    """SourcePort of one database; describe runs no query of the author, it only has it prepared."""
+    """SourcePort of one database. `describe` has the author's query prepared and never runs it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def describe(self, request: ExtractRequest) -> TableSchema:
-        return self._prepared(request).schema
+        return self._prepare(request).schema
 
     def select(self, request: ExtractRequest) -> tuple[TableSchema, Selection]:
-        """The schema of a request with its FROM and WHERE part."""
-        prepared = self._prepared(request)
+        """The schema of a request and its FROM and WHERE part."""
+        prepared = self._prepare(request)
         return prepared.schema, selection(request, prepared.schema, prepared.parameter_types)
 
     def open_stream(self, request: ExtractRequest, schema: TableSchema) -> PostgresStream:
@@ -45,13 +45,13 @@ class PostgresSource:
             row = connected.execute(f"SELECT max({quote_ansi(column)})::text {chosen.text}".encode()).fetchone()
         return None if row is None or row[0] is None else cursor_text(cursor, str(row[0]))
 
-    def _prepared(self, request: ExtractRequest) -> PreparedQuery:
-        stored = self._stored(request)
-        return replace(stored, schema=SPECIAL_VALUES.described(stored.schema, request.special_values))
+    def _prepare(self, request: ExtractRequest) -> PreparedQuery:
+        stored = self._describe_stored(request)
+        return replace(stored, schema=SPECIAL_VALUES.describe(stored.schema, request.special_values))
 
-    def _stored(self, request: ExtractRequest) -> PreparedQuery:
+    def _describe_stored(self, request: ExtractRequest) -> PreparedQuery:
         if request.table is None:
-            return prepared_query(self._database, numbered(request))
+            return prepare_query(self._database, number_tokens(request))
         schema = relation_schema(self._database, request.table)
         if schema is None:
             raise ConnectorError(

@@ -1,8 +1,8 @@
-"""The FROM and WHERE part of an extract request. Values travel as session settings, never inside the text.
+"""The FROM and WHERE part of an extract request. Values travel as session settings, never inside the SQL text.
 
-The Arrow reader sends its query inside COPY, which takes no parameters. So every bound value is set with a bound
-set_config() in the transaction and read back as `current_setting('dpone.pN')::type`, where the type is the one that
-PostgreSQL itself gave the parameter.
+The Arrow reader sends its query inside COPY, which takes no parameters. So every bound value is stored by set_config()
+in the transaction and read as `current_setting('dpone.pN')::type`, where `type` is the one that PostgreSQL gave the
+parameter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from dpone_core.connectors._sql import extract
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualified
+from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.script import split_statements
 from dpone_core.connectors.postgres.types import is_plain_text
 from dpone_core.errors import ConnectorError
@@ -46,8 +46,8 @@ class Selection:
     settings: tuple[str, ...] = field(default=(), repr=False)
     has_conditions: bool = False
 
-    def narrowed(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
-        """Rows that also meet `conditions`; `settings` are all values, those of this selection first."""
+    def narrow(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
+        """The rows that also meet `conditions`. `settings` are all values: those of this selection first."""
         if not conditions:
             return self
         joint = "AND" if self.has_conditions else "WHERE"
@@ -55,7 +55,7 @@ class Selection:
         return Selection(text=text, settings=settings, has_conditions=True)
 
 
-def numbered(request: ExtractRequest) -> str:
+def number_tokens(request: ExtractRequest) -> str:
     """The query of a request as one statement, its tokens as $1, $2, ..., for PostgreSQL to describe."""
     query = _query(request)
     return only_statement(bind_tokens(query, request.token_values, lambda ordinal: f"${ordinal + 1}").text)
@@ -71,13 +71,16 @@ def selection(request: ExtractRequest, schema: TableSchema, parameter_types: Seq
     column = cursor_column(schema, request.window.column)
     settings = list(base.settings)
     conditions = _conditions(request.window, column, settings)
-    return whole.narrowed(conditions, tuple(settings))
+    return whole.narrow(conditions, tuple(settings))
 
 
 def cursor_column(schema: TableSchema, name: str) -> Column:
     column = extract.cursor_column(schema, name, frozenset(CURSOR_TYPES), "PostgreSQL")
     if column.type.kind is ColumnKind.STRING and not is_plain_text(column):
-        raise ConnectorError(f"{column.type.native} cannot be a cursor on PostgreSQL", code="source_column_unsupported")
+        raise ConnectorError(
+            f"the cursor column {name!r} is {column.type.native}, which cannot be a cursor on PostgreSQL",
+            code="source_column_unsupported",
+        )
     return column
 
 
@@ -85,20 +88,22 @@ def only_statement(text: str) -> str:
     """A query is one statement; what follows its semicolon may be a comment only."""
     statements = split_statements(text)
     if len(statements) != 1:
-        raise ConnectorError("the query of the source is not exactly one statement", code="source_request_invalid")
+        raise ConnectorError("the query of the source must be exactly one statement", code="source_request_invalid")
     return statements[0]
 
 
 def cursor_text(column: Column, text: str) -> str:
-    """A value as PostgreSQL prints it, in the form of `CursorWindow`; raises for one that has none."""
+    """A value that PostgreSQL printed, in the form of `CursorWindow`. Raises ConnectorError `source_value_out_of_range`
+    for a value without such a form."""
     try:
-        found = (
+        printed = (
             datetime.fromisoformat(text).isoformat(timespec="microseconds") if column.type.kind in _MOMENTS else text
         )
-        return extract.window_bound(column, found)
+        return extract.window_bound(column, printed)
     except (ValueError, ConnectorError) as error:
         raise ConnectorError(
-            f"column {column.name!r}: its least or greatest value is no {column.type} that can be saved",
+            f"column {column.name!r}: its least or greatest value has no exact text as {column.type}, so it"
+            " cannot be saved",
             code="source_value_out_of_range",
             fix="correct the row, or cast the column in a query",
         ) from error
@@ -112,14 +117,16 @@ def _query(request: ExtractRequest) -> SqlText:
 
 def _relation(request: ExtractRequest, parameter_types: Sequence[str]) -> Selection:
     if request.table is not None:
-        return Selection(text=qualified(request.table))
+        return Selection(text=qualify(request.table))
     bound = bind_tokens(
-        _query(request), request.token_values, lambda ordinal: setting(ordinal, _typed(parameter_types, ordinal))
+        _query(request),
+        request.token_values,
+        lambda ordinal: setting(ordinal, _typed_setting(parameter_types, ordinal)),
     )
     return Selection(text=f"(\n{only_statement(bound.text)}\n)", settings=bound.parameters)
 
 
-def _typed(parameter_types: Sequence[str], ordinal: int) -> str:
+def _typed_setting(parameter_types: Sequence[str], ordinal: int) -> str:
     return parameter_types[ordinal] if ordinal < len(parameter_types) else "text"
 
 

@@ -1,6 +1,6 @@
-"""One pass over a selection by ADBC: a REPEATABLE READ READ ONLY transaction, bounded batches, exact values.
+"""Streams a selection once by ADBC: a REPEATABLE READ READ ONLY transaction, bounded batches, exact values.
 
-A query that stops is asked, in the same snapshot, which columns hold values without an exact form and how many.
+When a value stops the query, the reader counts in the same snapshot which columns hold values without an exact form.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, bounded
+from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
 from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, shared_snapshot
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
-from dpone_core.connectors.postgres.types import decoded, misfit_condition, reading_expression
+from dpone_core.connectors.postgres.types import decode, misfit_condition, reading_expression
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import ColumnKind, TableSchema
@@ -67,7 +67,7 @@ class PostgresStream:
             for column in self.schema.columns
         )
         with ExitStack() as stack:
-            connection = stack.enter_context(closing(self._connected()))
+            connection = stack.enter_context(closing(self._connect()))
             try:
                 self._begin(connection)
                 yield from self._read(connection, f"SELECT {values} {self._chosen.text}")
@@ -76,7 +76,7 @@ class PostgresStream:
             except Exception as error:  # the driver's hierarchy, Arrow's and OSError
                 if self._closed:
                     return
-                raise self._explained(connection, error) from error
+                raise self._explain(connection, error) from error
 
     def close(self) -> None:
         with self._mutex:
@@ -85,17 +85,18 @@ class PostgresStream:
                 self._running.adbc_cancel()
 
     def expected_rows(self) -> int | None:
-        """Of a whole table, as its last ANALYZE or VACUUM estimated it."""
+        """The estimate of the last ANALYZE or VACUUM; known of a whole table only."""
         return None if self._whole_table is None else estimated_rows(self._database, self._whole_table)
 
-    def _connected(self) -> adbc.Connection:
+    def _connect(self) -> adbc.Connection:
         try:
             return adbc.connect(self._database.uri, autocommit=True)
         except adbc.Error as error:
             raise connect_error(error, unreachable=self._database.side.unreachable) from error
 
     def _begin(self, connection: adbc.Connection) -> None:
-        """The savepoint comes after the first query, which takes the snapshot that a look back needs."""
+        """Begins the transaction. The savepoint comes after the first query, which takes the snapshot that `_explain`
+        returns to."""
         shared = () if self._snapshot is None else (shared_snapshot(self._snapshot),)
         for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared):
             _rows(connection, statement)
@@ -109,21 +110,21 @@ class PostgresStream:
         with self._cursor(connection) as cursor:
             cursor.execute(sql)
             with closing(cursor.fetch_record_batch()) as reader:
-                for batch in bounded(reader):
+                for batch in limit_batch_rows(reader):
                     if self._closed:
                         return
-                    yield self._exact(batch)
+                    yield self._cast_exactly(batch)
 
-    def _exact(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [self._decoded(index, values) for index, values in enumerate(batch.columns)]
+    def _cast_exactly(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [self._decode(index, values) for index, values in enumerate(batch.columns)]
         return self._cast(pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)))
 
-    def _decoded(self, index: int, values: pa.Array) -> pa.Array:
+    def _decode(self, index: int, values: pa.Array) -> pa.Array:
         column = self.schema.columns[index]
         try:
             if self._checks_text and column.type.kind is ColumnKind.STRING:
                 values.validate(full=True)
-            return decoded(column, values)
+            return decode(column, values)
         except ValueError as error:
             raise ConnectorError(
                 f"column {column.name!r}: a value does not fit {column.type}", code=self._code
@@ -140,16 +141,17 @@ class PostgresStream:
                 with self._mutex:
                     self._running = None
 
-    def _explained(self, connection: adbc.Connection, error: Exception) -> ETLExecutionError:
-        """In the snapshot of the stopped query; a session that cannot go back to it is gone."""
-        told = server_error(
+    def _explain(self, connection: adbc.Connection, error: Exception) -> ETLExecutionError:
+        """The error that names the columns and counts of values without an exact form, counted in the snapshot of the
+        stopped query; a lost session gives the original error."""
+        refusal = server_error(
             error, _STOPPED, code=self._database.side.refused, unreachable=self._database.side.unreachable
         )
         try:
             _rows(connection, f"ROLLBACK TO {_SAVEPOINT}")
         except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
             if isinstance(error, ETLExecutionError):
-                return told
+                return refusal
             return ConnectionLostError(f"{_STOPPED}: the connection was lost", code=self._database.side.unreachable)
         if "statement timeout" in str(error):
             return ConnectorError(
@@ -158,20 +160,20 @@ class PostgresStream:
                 fix="raise statement_timeout",
             )
         if sqlstate_of(error) is not None:
-            return told
+            return refusal
         try:
-            found = self._misfits(connection)
+            misfits = self._misfits(connection)
         except Exception as again:  # noqa: BLE001 - asked without COPY, PostgreSQL's answer has its SQLSTATE
             return (
-                told
+                refusal
                 if isinstance(error, ETLExecutionError)
                 else server_error(
                     again, _STOPPED, code=self._database.side.refused, unreachable=self._database.side.unreachable
                 )
             )
-        if not found:
-            return told
-        listed = "; ".join(f"column {name!r}: {count} values have no {kind}" for name, kind, count in found)
+        if not misfits:
+            return refusal
+        listed = "; ".join(f"column {name!r}: {count} values have no {kind}" for name, kind, count in misfits)
         return ConnectorError(listed, code=self._code, fix=_WAY_OUT)
 
     def _misfits(self, connection: adbc.Connection) -> list[tuple[str, str, int]]:

@@ -21,7 +21,7 @@ from dpone_core.ports.source import ExtractRequest
 from .reader import SqliteStream, iso_moment
 from .reading import Relation
 from .selection import Parameter, Selection, bound_value, selection
-from .types import comparable
+from .types import comparison_expression
 
 _KINDS: Final = frozenset(
     {ColumnKind.INT64, ColumnKind.STRING, ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.DECIMAL}
@@ -68,18 +68,18 @@ class SqliteRanges:
         """Rows, the storage classes of the least and the greatest value, and both as text: classes are ordered among
         each other, so that a foreign one shows at an end. (A real among integers does not; reading refuses it.)"""
         chosen = selection(request, schema)
-        ordered, quoted = _ordered(key), quote_ansi(key.name)
-        asked = [
+        ordered, quoted = _sort_expression(key), quote_ansi(key.name)
+        questions = [
             "count(*)",
             *(f"typeof({end}({quoted}))" for end in ("min", "max")),
             *(_exact_text(f"{end}({ordered})") for end in ("min", "max")),
         ]
         if not chosen.parameters and self._is_indexed(request, key):
-            return self._database.rows(f"SELECT {', '.join(f'(SELECT {each} {chosen.text})' for each in asked)}")[0]
-        return self._database.rows(f"SELECT {', '.join(asked)} {chosen.text}", chosen.parameters)[0]
+            return self._database.rows(f"SELECT {', '.join(f'(SELECT {each} {chosen.text})' for each in questions)}")[0]
+        return self._database.rows(f"SELECT {', '.join(questions)} {chosen.text}", chosen.parameters)[0]
 
     def _is_indexed(self, request: ExtractRequest, key: Column) -> bool:
-        """An integer that leads the primary key: either end is found without a scan."""
+        """Whether the key is an integer that leads the primary key, so that its bounds are found without a scan."""
         if request.table is None or key.type.kind is not ColumnKind.INT64:
             return False
         place = (request.table.name, request.table.schema or "main", key.name)
@@ -94,7 +94,7 @@ class SqliteRanges:
 
 
 def _exact_text(expression: str) -> str:
-    """A number in as many digits as it takes to come back the same."""
+    """A number as text, with as many digits as it needs to read back equal."""
     return (
         f"CASE typeof({expression}) WHEN 'real' THEN printf('%!.20g', {expression}) ELSE CAST({expression} AS TEXT) END"
     )
@@ -120,7 +120,7 @@ def _is_bounded(request: ExtractRequest) -> bool:
     return window is not None and (window.lower is not None or window.upper is not None)
 
 
-def _ordered(key: Column) -> str:
+def _sort_expression(key: Column) -> str:
     quoted = quote_ansi(key.name)
     match key.type.kind:
         case ColumnKind.DECIMAL:
@@ -128,7 +128,7 @@ def _ordered(key: Column) -> str:
         case ColumnKind.STRING:
             return f"{quoted} COLLATE BINARY"
         case _:
-            return comparable(key, quoted)
+            return comparison_expression(key, quoted)
 
 
 def _conditions(key: Column, bounds: KeyRange) -> tuple[list[str], list[Parameter]]:
@@ -142,16 +142,17 @@ def _conditions(key: Column, bounds: KeyRange) -> tuple[list[str], list[Paramete
         if key.type.kind is ColumnKind.TIMESTAMP:  # the day alone lets an index narrow the scan
             conditions.append(f"{quote_ansi(key.name)} >= ?")
             parameters.append(str(lower)[:10])
-        conditions.append(f"{_ordered(key)} >= {mark}")
+        conditions.append(f"{_sort_expression(key)} >= {mark}")
         parameters.append(lower)
     if bounds.upper is not None:
-        conditions.append(f"{_ordered(key)} {'<=' if bounds.include_upper else '<'} {mark}")
+        conditions.append(f"{_sort_expression(key)} {'<=' if bounds.include_upper else '<'} {mark}")
         parameters.append(bound_value(key, bounds.upper))
     return conditions, parameters
 
 
 def _text_of(key: Column, value: str) -> str:
-    """The bound as `KeyRange` writes it. A time whose text is another way to write it would not compare as a time."""
+    """The bound as `KeyRange` writes it. Raises ConnectorError `source_value_out_of_range` for a time that is written
+    in another form, which would not compare as a time."""
     if key.type.kind is not ColumnKind.TIMESTAMP:
         return value
     moment = iso_moment(key, value)

@@ -1,7 +1,7 @@
-"""Reading SQLite as Arrow: declared types, engine-side storage class checks, strict parsing, one pass.
+"""Reads SQLite as Arrow once: declared types, storage classes checked by SQLite, strict parsing.
 
-The first batch of a stream holds sentinels alone (`reading`) and is dropped here. A stopped query is asked once more
-which column broke its declaration.
+The first batch of a stream holds sentinel values only (`reading`) and is dropped here. When a value stops the query, a
+second query finds the column that broke its declaration.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .reading import SENTINEL_ROWS, Relation, reading
+from .reading import SENTINEL_ROWS, Relation, reading_of
 from .selection import CURSOR_KINDS, ENGINE, Selection, relation, selection
-from .types import comparable, declared_type, observed_type
-from .values import converted
+from .types import comparison_expression, declared_type, observed_type
+from .values import convert
 
 _DESCRIBE_VIEW: Final = "__dpone__describe"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
@@ -39,10 +39,10 @@ class SqliteSource:
         self._database = database
 
     def describe(self, request: ExtractRequest) -> TableSchema:
-        declared = self._declared(request)
+        declared = self._declared_columns(request)
         if not declared:
             raise ConnectorError("the source table does not exist", code="source_object_not_found")
-        types = self._observed(
+        types = self._observe_types(
             request, [name for name, declaration, _ in declared if declared_type(declaration) is None]
         )
         return TableSchema(
@@ -62,7 +62,7 @@ class SqliteSource:
         cursor = cursor_column(schema, column, CURSOR_KINDS, ENGINE)
         chosen = selection(request, schema)
         rows = self._database.rows(
-            f"SELECT max({comparable(cursor, quote_ansi(column))}) {chosen.text}", chosen.parameters
+            f"SELECT max({comparison_expression(cursor, quote_ansi(column))}) {chosen.text}", chosen.parameters
         )
         value = rows[0][0]
         if value is None:
@@ -71,7 +71,7 @@ class SqliteSource:
             return iso_moment(cursor, str(value))
         return str(value)
 
-    def _declared(self, request: ExtractRequest) -> list[tuple[str, str, bool]]:
+    def _declared_columns(self, request: ExtractRequest) -> list[tuple[str, str, bool]]:
         """(name, declared type, nullable) of each result column; empty for an absent table."""
         if request.table is not None:
             return self._table_columns(request.table.name, request.table.schema or "main")
@@ -95,7 +95,7 @@ class SqliteSource:
         rowid = keys[0][0] if len(keys) == 1 and str(keys[0][1]).upper() == "INTEGER" else None
         return [(str(row[0]), str(row[1]), not row[2] and row[0] != rowid) for row in visible]
 
-    def _observed(self, request: ExtractRequest, names: list[str]) -> dict[str, ColumnType]:
+    def _observe_types(self, request: ExtractRequest, names: list[str]) -> dict[str, ColumnType]:
         if not names:
             return {}
         base = relation(request)
@@ -134,7 +134,7 @@ class SqliteStream:
         self.schema = schema
         self._database = database
         self._chosen = chosen
-        self._readings = tuple(reading(column, quote_ansi(column.name), relation) for column in schema.columns)
+        self._readings = tuple(reading_of(column, quote_ansi(column.name), relation) for column in schema.columns)
         self._cast = StrictCast(schema, code=_OUT_OF_RANGE)
         self._closed = False
 
@@ -147,23 +147,27 @@ class SqliteStream:
             reader = stack.enter_context(self._database.reader(sql, self._chosen.parameters))
             self._skip_sentinels(reader)
             while not self._closed and (batch := self._next(reader)) is not None:
-                yield self._exact(batch)
+                yield self._cast_exactly(batch)
 
     def close(self) -> None:
         self._closed = True
 
     def _skip_sentinels(self, reader: pa.RecordBatchReader) -> None:
-        """Every type is fixed and no row was seen: what else the driver may do is not what was checked."""
+        """Drops the first batch. Raises ConnectorError `source_unreachable` when the driver chose other types than
+        expected; no row has been read then."""
         batch = self._next(reader)
         found = tuple(str(field.type) for field in reader.schema)
         if batch is None or batch.num_rows != BATCH_ROWS or found != tuple(each.driver for each in self._readings):
-            raise ConnectorError("the SQLite driver chose other types than asked for", code="source_unreachable")
+            raise ConnectorError(
+                "the SQLite driver did not read the columns in the expected types; no row was read",
+                code="source_unreachable",
+            )
 
-    def _exact(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _cast_exactly(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
         for column, values in zip(self.schema.columns, batch.columns, strict=True):
             try:
-                columns.append(converted(values, column))
+                columns.append(convert(values, column))
             except (pa.ArrowException, ArithmeticError, ValueError) as error:
                 raise ConnectorError(
                     f"column {column.name!r}: a value does not fit {column.type}", code=_OUT_OF_RANGE

@@ -1,14 +1,19 @@
-"""The SQL that reads each kind exactly or stops, and the driver type every column of a stream has from its start.
+"""The SQL that reads each kind exactly or stops, and the driver type that each column of a stream has from its first
+batch.
 
-SQLite types values, not columns. A declared type is a promise that every value must keep. The driver takes a column's
-type from its first batch and stops at a later value of another storage class, so the first batch of every stream holds
-nothing but sentinels: what the driver checks then needs no expression per value, and no type depends on the rows.
+SQLite types values, not columns, and every value must keep the declared type. The driver takes a column's type from its
+first batch and stops at a later value of another storage class. So the first batch of every stream holds sentinel
+values only: what the driver checks then needs no SQL per value, and no type depends on the rows.
 
 - Integers and booleans: the driver refuses every other class; 0 and 1 are checked in Arrow.
-- Texts are read as bytes: the driver refuses numbers, one comparison finds blobs, Arrow the text that is no UTF-8.
+
+- Texts are read as bytes: the driver refuses numbers, one comparison finds blobs, and Arrow finds text that is no
+UTF-8.
+
 - Decimals of a table are read as the doubles that SQLite keeps (`values.decimals`): its column affinity leaves no
-  number as text. Elsewhere, and where an integer may not survive a double, they are read as text.
-- Reals declared in a table are reals by affinity; elsewhere each is checked, for the driver takes integers too.
+number as text. Elsewhere, and where an integer may not survive a double, they are read as text.
+
+- Reals declared in a table are reals by affinity; elsewhere each is checked, because the driver takes integers too.
 """
 
 from __future__ import annotations
@@ -54,9 +59,9 @@ class Reading:
     misfit: str
 
 
-def reading(column: Column, quoted: str, relation: Relation) -> Reading:
-    """No IN lists: they cost a b-tree probe per value."""
-    misfit, stops = misfit_condition(column, quoted), _checked_class(column.type.kind, quoted)
+def reading_of(column: Column, quoted: str, relation: Relation) -> Reading:
+    """How a column is read. The SQL has no IN lists, which cost a b-tree search per value."""
+    misfit, stops = misfit_condition(column, quoted), _check_class(column.type.kind, quoted)
     match column.type.kind:
         case ColumnKind.INT64 | ColumnKind.BOOLEAN:
             return Reading(expression=quoted, sentinel="0", driver="int64", misfit=misfit)
@@ -78,14 +83,14 @@ def reading(column: Column, quoted: str, relation: Relation) -> Reading:
             return Reading(expression=stops, sentinel="''", driver="string", misfit=misfit)
 
 
-def _checked_class(kind: ColumnKind, quoted: str) -> str:
+def _check_class(kind: ColumnKind, quoted: str) -> str:
     fits = f"WHEN '{STORAGE_CLASS.get(kind)}' THEN {quoted} WHEN 'null' THEN NULL"
     return f"CASE typeof({quoted}) {fits} ELSE {_STOP} END"
 
 
 def _decimal_text(scale: int, quoted: str) -> str:
-    """SQLite keeps most decimals as doubles. Fifteen digits survive that, but the engine prints more from some size
-    on; there the decimal of the declared scale is taken, if it is this very double."""
+    """A decimal as text. SQLite keeps most decimals as doubles, which preserve fifteen digits, but prints more digits
+    from some size on; there the decimal of the declared scale is taken, if it equals this very double."""
     plain, rounded = f"CAST({quoted} AS TEXT)", f"printf('%.{scale}f', {quoted})"
     long_from, long_to = f"1e{13 - scale}", f"1e{15 - scale}"
     same = f"abs({quoted}) < {long_to} AND CAST({rounded} AS REAL) = {quoted}"

@@ -12,7 +12,7 @@ from dpone_core.model.sql import bind_tokens
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
-from .types import comparable
+from .types import comparison_expression
 
 Parameter = str | int | float
 ENGINE = "SQLite"
@@ -28,7 +28,7 @@ class Selection:
 
 
 def relation(request: ExtractRequest) -> Selection:
-    """What stands after FROM: the table, or the query as a subquery with bound tokens."""
+    """The SQL after FROM: the table, or the query as a subquery with its tokens bound."""
     if request.table is not None:
         schema = quote_ansi(request.table.schema or "main")
         return Selection(text=f"{schema}.{quote_ansi(request.table.name)}")
@@ -50,7 +50,7 @@ def selection(request: ExtractRequest, schema: TableSchema) -> Selection:
 
 def _conditions(window: CursorWindow, column: Column) -> tuple[list[str], list[Parameter]]:
     quoted = quote_ansi(column.name)
-    ordered = comparable(column, quoted)
+    ordered = comparison_expression(column, quoted)
     conditions: list[str] = []
     parameters: list[Parameter] = []
     if window.lower is not None:
@@ -67,7 +67,8 @@ def _conditions(window: CursorWindow, column: Column) -> tuple[list[str], list[P
 
 
 def bound_value(column: Column, text: str) -> Parameter:
-    """A window bound in the form `comparable` gives; the date prefix above lets an index narrow the scan."""
+    """A window bound in the form of `comparison_expression`; a separate condition on the date prefix lets an index
+    narrow the scan."""
     try:
         if column.type.kind is ColumnKind.INT64:
             return int(text)

@@ -29,7 +29,7 @@ STORAGE_CLASS: Final = {
 
 
 def declared_type(declaration: str) -> ColumnType | None:
-    """Our type for a declared type; None when it promises nothing (absent, or NUMERIC without digits)."""
+    """The column type of a declared type; None when the declaration fixes none (absent, or NUMERIC without digits)."""
     text = " ".join(declaration.upper().split())
     decimal = _DECIMAL.fullmatch(text)
     if decimal is not None:
@@ -96,8 +96,8 @@ def misfit_condition(column: Column, quoted: str) -> str:
             return f"(typeof({quoted}) <> '{STORAGE_CLASS[kind]}' AND {quoted} IS NOT NULL)"
 
 
-def comparable(column: Column, quoted: str) -> str:
-    """A text form of times that orders and compares like the instant: `YYYY-MM-DD hh:mm:ss.ffffff`."""
+def comparison_expression(column: Column, quoted: str) -> str:
+    """The SQL whose values order and compare like the column; a time as `YYYY-MM-DD hh:mm:ss.ffffff`."""
     if column.type.kind is not ColumnKind.TIMESTAMP:
         return quoted
     return (

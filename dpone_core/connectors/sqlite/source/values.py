@@ -1,4 +1,5 @@
-"""What Arrow makes of the driver's columns: exact decimals of doubles, booleans of integers, text of bytes."""
+"""Turns the driver's columns into the types of the schema: doubles to exact decimals, integers to booleans, bytes to
+text."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ _EXACT_DIGITS: Final = 15
 
 
 def reads_doubles(decimal: ColumnType) -> bool:
-    """Whether every integer that fits the type is a double, and every power of ten that scales it too."""
+    """Whether doubles hold every integer of this decimal's digits, and the power of ten that scales it, exactly."""
     precision, scale = decimal.precision or 0, decimal.scale or 0
     return precision - scale <= _EXACT_DIGITS and scale <= _EXACT_DIGITS
 
 
-def converted(values: pa.Array, column: Column) -> pa.Array:
-    """Values as the strict cast takes them; ArrowException or ValueError for a value that does not fit."""
+def convert(values: pa.Array, column: Column) -> pa.Array:
+    """Values for the strict cast. Raises ArrowException or ValueError for a value that does not fit."""
     kind = column.type.kind
     if kind is ColumnKind.DECIMAL and pa.types.is_floating(values.type):
         return decimals(values, column.type)
