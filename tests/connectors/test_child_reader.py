@@ -194,7 +194,7 @@ def _answered_with(content: bytes) -> ETLExecutionError:
     ) as process:
         found = reader("numbers", batches=0)
         with pytest.raises(ETLExecutionError) as raised:
-            list(found._received(process))
+            list(found._receive(process))
     return raised.value
 
 

@@ -534,10 +534,10 @@ def test_the_secret_of_a_stream_is_in_no_repr(uri: str) -> None:
 def test_the_table_of_types_says_what_columns_become(row: TypeMapping) -> None:
     """The first type a row names becomes the kind it says."""
     if "UNSIGNED" in row.engine:
-        native = NativeType(name="tinyint", shown="tinyint unsigned", unsigned=True)
+        native = NativeType(name="tinyint", label="tinyint unsigned", unsigned=True)
     else:
         name = row.engine.split(",")[0].split("(")[0].split(" ")[0].lower()
-        native = NativeType(name=name, shown=name, digits=10 if name == "decimal" else 8, scale=2)
+        native = NativeType(name=name, label=name, digits=10 if name == "decimal" else 8, scale=2)
     kind = column_type(native).kind.value
     assert row.dpone.split("(")[0].split(" ")[0] == kind
     assert bool(row.read) is (kind != "unsupported")

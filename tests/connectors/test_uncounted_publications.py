@@ -62,8 +62,8 @@ def uncounted_duckdb(path: Path, target: TableName) -> Database:
             return super().rows(sql, parameters)
 
         @staticmethod
-        def within(cursor: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
-            ask = Database.within(cursor)
+        def ask_in(cursor: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+            ask = Database.ask_in(cursor)
 
             def asked(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
                 refuse_count(sql, target)
@@ -101,8 +101,8 @@ def staged(sink: OpenSink, strategy: Any) -> tuple[TableName, StagedHandle]:
 def uncounted_postgres(uri: str, target: TableName) -> PostgresDatabase:
     class Uncounted(PostgresDatabase):
         @staticmethod
-        def within(cursor: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
-            ask = PostgresDatabase.within(cursor)
+        def ask_in(cursor: Any) -> Callable[[str, Sequence[object]], list[tuple[Any, ...]]]:
+            ask = PostgresDatabase.ask_in(cursor)
 
             def asked(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
                 refuse_count(sql, target)
