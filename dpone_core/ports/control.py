@@ -18,8 +18,6 @@ ControlRow = Mapping[str, ControlValue]
 
 
 class ControlColumnKind(StrEnum):
-    """The kinds of values in control tables."""
-
     TEXT = "text"
     INTEGER = "integer"
     TIMESTAMP = "timestamp"
@@ -27,8 +25,6 @@ class ControlColumnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlColumn:
-    """A column of a control table."""
-
     name: str
     kind: ControlColumnKind
     nullable: bool = True
@@ -46,8 +42,6 @@ class ControlTable:
 
 
 class ControlTables(Protocol):
-    """Creates, reads and changes the control tables of a sink."""
-
     def ensure(self, table: ControlTable) -> None: ...
 
     def upsert(self, table: ControlTable, rows: Sequence[ControlRow]) -> None:

@@ -87,8 +87,6 @@ class HookResult:
 
 
 class HookProvider(Protocol):
-    """Executes hooks of one type."""
-
     @property
     def traits(self) -> HookTraits:
         """The provider's constant traits; called by `check` without any connection."""

@@ -25,8 +25,6 @@ class MetricRequest:
 
 
 class MetricProbe(Protocol):
-    """Counts rows, NULLs and distinct values of one dataset."""
-
     def collect(self, request: MetricRequest) -> Mapping[str, object]:
         """`{"row_count": int, "null_counts": {column: int}, "distinct_counts": {column: int}}`, computed by the
         engine in one aggregate query for counts and nulls; no rows are fetched. The caller re-validates all of it."""

@@ -15,8 +15,6 @@ from dpone_core.ports.statements import StatementPort
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePorts:
-    """The capabilities of a source."""
-
     source: SourcePort
     metrics: MetricProbe | None
     statements: StatementPort | None

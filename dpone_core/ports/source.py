@@ -75,8 +75,6 @@ class CountedStream(Protocol):
 
 
 class SourcePort(Protocol):
-    """Describes a source and streams its rows."""
-
     def describe(self, request: ExtractRequest) -> TableSchema:
         """Schema of the result without reading its rows; unsupported columns are reported as such, not raised.
 

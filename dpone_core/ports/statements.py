@@ -28,8 +28,6 @@ class StatementAnswer:
 
 
 class StatementScalarPort(Protocol):
-    """Runs one query and returns its first rows."""
-
     def answer(self, script: StatementScript) -> StatementAnswer:
         """Runs one statement that returns rows and drains it; never more than two rows are kept.
 
@@ -39,8 +37,6 @@ class StatementScalarPort(Protocol):
 
 
 class StatementPort(StatementScalarPort, Protocol):
-    """Runs the SQL script of a hook."""
-
     def execute(self, script: StatementScript) -> int:
         """Runs every statement, reads every result to its end so that late errors appear, and returns the number of
         statements. Uses a connection of its own in the requested transaction mode. Raises ConnectorError

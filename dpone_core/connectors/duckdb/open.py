@@ -11,9 +11,8 @@ from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.duckdb.sink.control import DuckDbControlTables
 from dpone_core.connectors.duckdb.sink.probe import sink_probe
 from dpone_core.connectors.duckdb.sink.publish import publication_dialect
-from dpone_core.connectors.duckdb.sink.ranges import range_staging
 from dpone_core.connectors.duckdb.sink.staged_rows import DuckDbStagedRows
-from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
+from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging, range_staging
 from dpone_core.connectors.duckdb.sink.target import DuckDbTarget
 from dpone_core.connectors.duckdb.source.file import DuckDbSourceStatements, SourceFile
 from dpone_core.connectors.duckdb.source.probe import DuckDbSourceProbe

@@ -10,9 +10,8 @@ from dpone_core.connectors.mssql.sink.control import MssqlControlTables
 from dpone_core.connectors.mssql.sink.database import Database
 from dpone_core.connectors.mssql.sink.probe import sink_probe
 from dpone_core.connectors.mssql.sink.publish import publication_dialect
-from dpone_core.connectors.mssql.sink.ranges import range_staging
 from dpone_core.connectors.mssql.sink.staged_rows import MssqlStagedRows
-from dpone_core.connectors.mssql.sink.staging import MssqlStaging
+from dpone_core.connectors.mssql.sink.staging import MssqlStaging, range_staging
 from dpone_core.connectors.mssql.sink.target import MssqlTarget
 from dpone_core.connectors.mssql.source.probe import MssqlMetricProbe
 from dpone_core.connectors.mssql.source.ranges import MssqlRanges

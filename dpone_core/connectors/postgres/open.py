@@ -10,9 +10,8 @@ from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.postgres.sink.control import PostgresControlTables
 from dpone_core.connectors.postgres.sink.probe import sink_probe
 from dpone_core.connectors.postgres.sink.publish import publication_dialect
-from dpone_core.connectors.postgres.sink.ranges import range_staging
 from dpone_core.connectors.postgres.sink.staged_rows import PostgresStagedRows
-from dpone_core.connectors.postgres.sink.staging import PostgresStaging
+from dpone_core.connectors.postgres.sink.staging import PostgresStaging, range_staging
 from dpone_core.connectors.postgres.sink.target import PostgresTarget
 from dpone_core.connectors.postgres.source.probe import PostgresMetricProbe
 from dpone_core.connectors.postgres.source.ranges import PostgresRanges

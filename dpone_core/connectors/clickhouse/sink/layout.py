@@ -23,8 +23,7 @@ PUBLISHABLE_ENGINES = REPLICATED_ENGINES | {"MergeTree"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """`create` is the statement that creates the empty staging table; `target` is the existing target, None when
-    absent."""
+    """`create` creates the empty staging table; `target` is the existing target, None when absent."""
 
     create: str
     target: TableFacts | None
@@ -60,8 +59,7 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
 
 
 def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:
-    """Raises ConnectorError `order_by_column_nullable`; ClickHouse's own message for a nullable sorting key does not
-    say what to do (LIFE-32)."""
+    """ConnectorError `order_by_column_nullable`; ClickHouse's own message does not say what to do (LIFE-32)."""
     design = request.physical_design
     order_by = design.order_by or (() if target_exists else merge_key_of(request))
     keys = (*order_by, *((design.partition_by.column,) if design.partition_by else ()))

@@ -40,8 +40,7 @@ class ServerMutex:
 
     @contextmanager
     def enter(self, schema: str, subject: str) -> Iterator[None]:
-        """Enters the section of `subject` until the block ends. Raises ConnectorError `control_table_busy` after the
-        wait."""
+        """Enters the section of `subject`. Raises ConnectorError `control_table_busy` after the wait."""
         prefix = f"__dpone__mutex_{hashlib.sha256(subject.encode()).hexdigest()[:32]}_"
         claim = TableName(schema=schema, name=prefix + uuid4().hex[:16])
         deadline = time.monotonic() + self._wait_seconds

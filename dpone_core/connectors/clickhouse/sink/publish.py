@@ -75,8 +75,7 @@ class ClickHousePublications:
         return False if len(partitions) == 1 or marker == marker_before else None
 
     def _was_handed_over(self, ref: LoadRef) -> bool:
-        """Whether an empty staging table was published: a publication first marks it, so an empty one without the mark
-        was never filled."""
+        """Whether an empty staging table was published: only a publication writes the mark on it."""
         tables = (facts_of(self._session, artifact_of(self._session, ref, role)) for role in (STAGING, SCRATCH))
         return any(facts is not None and load_marker(ref.identity) in facts.comment for facts in tables)
 
@@ -160,8 +159,7 @@ class _Publication:
         return self._result("replace_partition", expected=expected)
 
     def _refuse_unseen_rows(self) -> None:
-        """Raises ConnectorError `finaliser_refused` when rows that were counted in staging are not found now, because
-        another node answers (CH-22)."""
+        """`finaliser_refused` when another node answers, which lacks the rows counted in staging (CH-22)."""
         if self._handle.staged_rows:
             raise ConnectorError(
                 "the rows that were counted in staging are not found there now; nothing was published",
@@ -211,8 +209,7 @@ class _Publication:
             ) from error
 
     def _require_staged_rows(self) -> None:
-        """Counts the staging table right before the publication. Raises ConnectorError `finaliser_refused` when another
-        process has changed it since."""
+        """Counts staging once more; `finaliser_refused` when another process has changed it since."""
         found = count_of(self._session, self._staged)
         if found != self._handle.staged_rows:
             raise ConnectorError(
@@ -222,8 +219,7 @@ class _Publication:
             )
 
     def _check_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
-        """Renames the source table of the statement, so that the statement cannot succeed any more, and says whether it
-        had."""
+        """Renames the statement's source table, so that it cannot succeed any more; says whether it had."""
         if facts_of(self._session, published_from) is not None:
             aside = artifact_of(self._session, self._handle.ref, SCRATCH)
             self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
@@ -250,8 +246,7 @@ class _Publication:
         return found[0] == found[1]
 
     def _result_of_earlier_call(self) -> FinalizeResult:
-        """The counts of a load that an earlier call has published. Raises CommitOutcomeUnknownError when they cannot be
-        read, because the target has been changed."""
+        """The counts of an earlier publication; CommitOutcomeUnknownError when they cannot be read."""
         try:
             return self._result("already_published", updated=self._updates_of_earlier_call())
         except ConnectorError as error:
@@ -267,8 +262,7 @@ class _Publication:
         return updated
 
     def _result(self, finaliser: str, *, expected: int | None = None, updated: int = 0) -> FinalizeResult:
-        """Counts the published target. Raises CommitOutcomeUnknownError when that fails, because the publication itself
-        has succeeded."""
+        """Counts the target, which is published: a failure here raises CommitOutcomeUnknownError."""
         try:
             total = count_of(self._session, self._target)
         except ConnectorError:

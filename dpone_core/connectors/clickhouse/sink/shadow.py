@@ -24,8 +24,7 @@ UNTOUCHED = "ClickHouse refused to publish; the target is unchanged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Row counts: the target when the shadow was begun, the target once it is published, and the rows that a merge
-    updated."""
+    """Rows: of the target when the shadow began, of the published target, and those that a merge updated."""
 
     before: int
     rows: int
@@ -57,8 +56,7 @@ class Shadow:
         return Content(before=before, rows=kept + self._staged_rows)
 
     def merge(self) -> Content:
-        """Links partitions without a staged key unchanged, and writes the other partitions without the rows that the
-        merge replaces."""
+        """Links partitions without a staged key; writes the others without the rows that the merge replaces."""
         before = count_of(self._session, self._target)
         updated, touched = self.matches(self._target)
         replaced = sum(touched.values())
@@ -141,8 +139,7 @@ class Shadow:
         return f"({listed})" if len(self._request.unique_key) > 1 else listed
 
     def _staged_condition(self) -> str:
-        """The condition that a row's key is staged; 0 for a NULL key, for which IN answers NULL and NOT would drop the
-        row."""
+        """Whether a row's key is staged, as SQL; 0 for a NULL key, for which IN would answer NULL."""
         listed = ", ".join(map(quote_backtick, self._request.unique_key))
         return f"ifNull({self._keys()} IN (SELECT {listed} FROM {qualify(self._staged)}), 0)"
 

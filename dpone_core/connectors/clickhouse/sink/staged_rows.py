@@ -62,8 +62,7 @@ class ClickHouseStagedRows:
             raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
 
     def _start_merges(self, table: str) -> None:
-        """Starts the merges again: the staging table becomes the target, which must not stay with
-        its merges stopped."""
+        """Starts the merges again, because the staging table becomes the target."""
         self._session.command(
             f"SYSTEM START MERGES {table}", code=_UNREADABLE, message="merges of staging could not be started again"
         )
@@ -87,8 +86,7 @@ def _select_expression(column: Column, stored: TableSchema) -> str:
 
 
 def _decode_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The batch in the payload's types: ClickHouse sends text as bytes, and wall clocks as the UTC instants they are
-    stored as."""
+    """The batch in the payload's types; ClickHouse sends text as bytes and wall clocks as UTC instants."""
     columns = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
         if column.type.kind is ColumnKind.STRING:

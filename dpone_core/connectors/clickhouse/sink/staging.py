@@ -28,8 +28,7 @@ from .publish import publish
 
 
 class ClickHouseStaging:
-    """StagedLoadPort. The staging table is a MergeTree table like the target; every inserted block has a token of its
-    own."""
+    """StagedLoadPort. Staging is a MergeTree table like the target; every inserted block has its own token."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -75,8 +74,7 @@ class ClickHouseStaging:
         return publish(self._session, handle, self._session.resolve(handle.request.target), shadow)
 
     def cleanup(self, ref: LoadRef) -> None:
-        """Drops every table of the load, even when dropping one of them fails. Raises ConnectorError
-        `staged_cleanup_failed`."""
+        """Drops every table of the load, even if one fails: ConnectorError `staged_cleanup_failed` then."""
         ddl = Ddl(ref.cluster)
         with ExitStack() as drops:
             for role in (SCRATCH, SHADOW, STAGING):
@@ -128,8 +126,7 @@ class ClickHouseStaging:
             refuse_repeated_keys(request, int(self._session.rows(f"SELECT count() FROM ({repeated})")[0][0]))
 
     def _drop_quietly(self, ddl: Ddl, staged: TableName) -> None:
-        """Drops the staging table after an error, which is the one to report; if that fails the table is reported as a
-        leftover."""
+        """Drops staging after an error, which is the one to report; a failure leaves a leftover."""
         try:
             self._session.command(ddl.drop(staged))
         except DponeError:

@@ -59,8 +59,7 @@ class ClickHouseTarget:
             self._drop(ddl, first, second)
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        """Adds the columns. A replicated table sends the change to its replicas itself; on a cluster only such tables
-        are loaded."""
+        """Adds the columns; on a cluster the target is a replicated table, which tells its replicas."""
         require_nullable(schema)
         self._session.command(
             Ddl(None).add_columns(self._session.resolve(table), schema),
@@ -97,6 +96,5 @@ class ClickHouseTarget:
 
 
 def _length_in_files(name: str) -> int:
-    """The length of the file name in which ClickHouse keeps the table's definition: a character that is no letter,
-    digit or _ becomes %XX."""
+    """The length of a table's file name: a character that is no letter, digit or _ becomes %XX."""
     return sum(1 if byte < 128 and (chr(byte).isalnum() or chr(byte) == "_") else 3 for byte in name.encode())

@@ -14,9 +14,10 @@ from dpone_core.connectors._sql.keys import refuse_null_keys, refuse_repeated_ke
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.projection import observe_projection
 from dpone_core.connectors._sql.publication import publish
+from dpone_core.connectors._sql.range_staging import RangeDialect, SqlRangeStaging, WholeStaging
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.duckdb.catalog import artifact_of, attachments_of, count_of, target_table
+from dpone_core.connectors.duckdb.catalog import TargetTable, artifact_of, attachments_of, count_of, target_table
 from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualify, resolve
 from dpone_core.connectors.duckdb.types import LAYOUT, column_definition
 from dpone_core.errors import ConnectorError
@@ -149,3 +150,19 @@ class _PayloadRows:
         except BaseException as error:
             self.failure = error
             raise
+
+
+def range_staging(database: Database) -> SqlRangeStaging[TargetTable]:
+    def ensure_schema(schema: str) -> None:
+        with database.transaction(code="staging_refused", message="DuckDB refused to create a schema") as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_ansi(schema)}")
+
+    return SqlRangeStaging(
+        RangeDialect(
+            publication=publication_dialect(database), ensure_schema=ensure_schema, definition=_range_definition
+        )
+    )
+
+
+def _range_definition(table: str, staging: WholeStaging[TargetTable]) -> str:
+    return f"TABLE {table} ({', '.join(map(column_definition, staging.part_table.schema.columns))})"

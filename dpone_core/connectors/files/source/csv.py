@@ -16,14 +16,13 @@ from dpone_core.model.file_reading import CsvDialect, FileReading
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 
 from .csv_blocks import CsvBlock, CsvText
-from .text_blocks import TextRows, malformed_error, open_text
+from .text_blocks import TextRows, open_text, syntax_error
 
 _TEXT: Final = ColumnType(kind=ColumnKind.STRING)
 
 
 def csv_schema(files: tuple[Path, ...], reading: FileReading) -> TableSchema:
-    """The declared columns, otherwise every header name as text. Raises ConnectorError unless every header names
-    exactly these columns."""
+    """The declared columns, else the header names as text; ConnectorError for a header with other columns."""
     declared = tuple(column.name for column in reading.columns)
     names = declared
     for index, path in enumerate(files if reading.csv.header else ()):
@@ -79,9 +78,9 @@ def _parse(
         )
     except pa.ArrowInvalid as error:
         if not refused:
-            raise malformed_error(index, block.first_line, "the lines from here on are not CSV") from error
+            raise syntax_error(index, block.first_line, "the lines from here on are not CSV") from error
         row = refused[0]
-        raise malformed_error(
+        raise syntax_error(
             index,
             block.line_of(row.number - 1),
             f"the line has {row.actual_columns} columns and {row.expected_columns} are expected",

@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, malformed_error, refuse_byte_order_mark
+from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, refuse_byte_order_mark, syntax_error
 
 _QUOTE: Final = 0x22
 _SUSPECT: Final = re.compile(rb"(?<=\n)\r?\n|\r(?!\n)")
@@ -30,8 +30,7 @@ class CsvBlock:
     first_line: int
 
     def line_of(self, record: int) -> int:
-        """The line of the file on which a record begins. Quotes are balanced at the end of a record, and at the end of
-        a line inside one they are not."""
+        """The line of the file on which a record begins; quotes are balanced at the end of records only."""
         quotes, begun = 0, 0
         for offset, line in enumerate(self.content.split(b"\n")):
             if begun == record and quotes % 2 == 0:
@@ -66,7 +65,7 @@ class CsvText:
                 self._rest = self._rest[end:]
             elif len(self._rest) > MAX_ROW_BYTES:
                 self._refuse_quotes(b"\n" + self._rest + b"\n")
-                raise malformed_error(self._file, self._line, f"a row is longer than {MAX_ROW_BYTES} bytes")
+                raise syntax_error(self._file, self._line, f"a row is longer than {MAX_ROW_BYTES} bytes")
         if self._rest:
             yield self._check(self._rest, columns)
             self._rest = b""
@@ -76,24 +75,23 @@ class CsvText:
         while end and self._rest.count(b'"', 0, end) % 2:
             end = self._rest.find(b"\n", end) + 1
         if not end and len(self._rest) >= BLOCK_BYTES:
-            raise malformed_error(self._file, 1, "the header line does not end")
+            raise syntax_error(self._file, 1, "the header line does not end")
         end = end or len(self._rest)
         line, self._rest = self._rest[:end], self._rest[end:]
         try:
             text = io.StringIO(line.decode("utf-8"), newline="")
             (names,) = csv.reader(text, delimiter=self._delimiter, strict=True)
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
-            raise malformed_error(self._file, 1, "the header line is not CSV in UTF-8") from error
+            raise syntax_error(self._file, 1, "the header line is not CSV in UTF-8") from error
         if not all(names):
-            raise malformed_error(self._file, 1, "a column of the header has no name")
+            raise syntax_error(self._file, 1, "a column of the header has no name")
         if len(set(names)) != len(names):
-            raise malformed_error(self._file, 1, "the header names a column twice")
+            raise syntax_error(self._file, 1, "the header names a column twice")
         self._line += line.count(b"\n")
         return tuple(names)
 
     def _check(self, content: bytes, columns: int) -> CsvBlock:
-        """Checks whole records and returns them as a block; `window` has a line end on both sides, so that every byte
-        has neighbours."""
+        """Checks whole records and returns them as a block; `window` has a line end on both sides."""
         window = b"\n" + content + b"\n"
         self._refuse_quotes(window)
         self._refuse_line_ends(window, columns)
@@ -144,7 +142,7 @@ class CsvText:
 
     def _malformed_error(self, window: bytes, position: int, what: str, fix: str | None = None) -> Exception:
         line = self._line + window.count(b"\n", 1, position)
-        return malformed_error(self._file, line, what, fix) if fix else malformed_error(self._file, line, what)
+        return syntax_error(self._file, line, what, fix) if fix else syntax_error(self._file, line, what)
 
 
 def _whole_records(content: bytes) -> int:

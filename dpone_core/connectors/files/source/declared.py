@@ -9,8 +9,7 @@ from dpone_core.model.table_schema import TableSchema
 
 
 def apply_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
-    """The schema with the named columns not nullable, which every reader enforces. Raises ConnectorError
-    `source_schema_inconsistent` for an unknown name."""
+    """The schema with the named columns not nullable; `source_schema_inconsistent` for an unknown name."""
     for name in names:
         if schema.find(name) is None:
             raise ConnectorError(

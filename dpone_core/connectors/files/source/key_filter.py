@@ -58,8 +58,7 @@ class KeyFilter:
         return batch
 
     def row_groups(self, path: Path) -> list[int] | None:
-        """The row groups that may hold rows of the range; None where statistics of the file's type say nothing about
-        it."""
+        """The row groups that may hold rows of the range; None where statistics say nothing about it."""
         import pyarrow.dataset as ds
         from pyarrow.fs import LocalFileSystem
 
@@ -108,8 +107,7 @@ def file_key_text(key: Column, value: pa.Scalar) -> str | None:
 
 
 def _bound_scalar(key: Column, text: str, *, rounds_up: bool) -> pa.Scalar:
-    """A bound in the type of the column. A bound with more digits of a second than the column is rounded up to the next
-    tick, which compares the same."""
+    """A bound in the column's type; one with more digits is rounded to the next tick that compares the same."""
     try:
         return _exact_scalar(key, text, rounds_up)
     except (pa.ArrowException, ValueError, OverflowError, InvalidOperation) as error:

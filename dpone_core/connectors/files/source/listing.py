@@ -19,8 +19,7 @@ POSITION_HINT: Final = "correct the line or the declaration; files count from 0 
 
 
 def matching_files(base: Path, request: ExtractRequest) -> tuple[Path, ...]:
-    """The files of the request. Raises ConnectorError `source_object_not_found` when there are none; relative paths are
-    below `base`."""
+    """The files of the request, relative paths below `base`; `source_object_not_found` without any."""
     if request.path is None or request.format is None:
         raise ConnectorError("the files source reads a path of a format", code="source_request_invalid")
     path = base / request.path

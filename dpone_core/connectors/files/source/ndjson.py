@@ -25,15 +25,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.file_reading import MissingKeys
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 
-from .text_blocks import (
-    BLOCK_BYTES,
-    MAX_ROW_BYTES,
-    TextRows,
-    malformed_error,
-    misfit_error,
-    open_text,
-    refuse_byte_order_mark,
-)
+from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, TextRows, misfit, open_text, refuse_byte_order_mark, syntax_error
 
 _FLOATS: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
 _OBJECT_LINE: Final = r"^[ \t]*\{.*\}[ \t]*\r?$"
@@ -70,7 +62,7 @@ def _blocks(file: pa.NativeFile, index: int) -> Iterator[bytes]:
             line += rest.count(b"\n", 0, end)
             rest = rest[end:]
         elif len(rest) > MAX_ROW_BYTES:
-            raise malformed_error(index, line, f"a line is longer than {MAX_ROW_BYTES} bytes")
+            raise syntax_error(index, line, f"a line is longer than {MAX_ROW_BYTES} bytes")
         more = file.read(BLOCK_BYTES)
         rest += more
     if rest:
@@ -119,24 +111,23 @@ class _Block:
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError:
-                    raise malformed_error(self._file, self._first + offset, "the line is not UTF-8") from error
+                    raise syntax_error(self._file, self._first + offset, "the line is not UTF-8") from error
             raise
 
     def _require_objects(self, texts: pa.Array) -> None:
         whole = pc.match_substring_regex(texts, _OBJECT_LINE)
         if not pc.all(whole).as_py():
             offset = pc.index(whole, False).as_py()
-            raise malformed_error(self._file, self._first + offset, "the line is not one JSON object")
+            raise syntax_error(self._file, self._first + offset, "the line is not one JSON object")
 
     def _require_finite(self, batch: pa.RecordBatch) -> None:
         for column, values in zip(self._declared.columns, batch.columns, strict=True):
             if column.type.kind in _FLOATS and pc.all(pc.is_finite(values)).as_py() is False:
                 offset = pc.index(pc.is_finite(values), False).as_py()
-                raise misfit_error(self._file, self._first + offset, column, "the value is not a finite number")
+                raise misfit(self._file, self._first + offset, column, "the value is not a finite number")
 
     def _require_keys(self, batch: pa.RecordBatch, texts: pa.Array) -> None:
-        """Raises unless the key stands on each line where a column is NULL. A key that is spelled with escapes is found
-        by a full parse."""
+        """Raises unless each NULL has its key on the line; an escaped key is found by a full parse."""
         for column, values in zip(self._declared.columns, batch.columns, strict=True):
             if not values.null_count:
                 continue
@@ -144,7 +135,7 @@ class _Block:
             doubtful = pc.and_(pc.is_null(values), pc.invert(pc.match_substring_regex(texts, rf"{key}\s*:")))
             for offset in pc.indices_nonzero(doubtful).to_pylist():
                 if column.name not in json.loads(texts[offset].as_py()):
-                    raise misfit_error(
+                    raise misfit(
                         self._file, self._first + offset, column, "the key is absent; only null counts as NULL"
                     )
 
@@ -156,25 +147,25 @@ class _Block:
                 members = json.loads(text, object_pairs_hook=list, parse_constant=_refuse_constant, parse_float=_Number,
                                      parse_int=_Number)  # fmt: skip
             except (ValueError, RecursionError):
-                return malformed_error(self._file, line, "the line is not one JSON object")
+                return syntax_error(self._file, line, "the line is not one JSON object")
             refusal = self._refusal(line, members)
             if refusal is not None:
                 return refusal
-        return malformed_error(self._file, self._first, "a line from here on is not NDJSON of the declared columns")
+        return syntax_error(self._file, self._first, "a line from here on is not NDJSON of the declared columns")
 
     def _refusal(self, line: int, members: list[tuple[str, Any]]) -> ConnectorError | None:
         seen: set[str] = set()
         for name, value in members:
             column = self._declared.find(name)
             if column is None:
-                return malformed_error(self._file, line, f"the key {name!r} is not a declared column", "declare it")
+                return syntax_error(self._file, line, f"the key {name!r} is not a declared column", "declare it")
             if name in seen:
-                return malformed_error(self._file, line, f"the key {name!r} stands twice")
+                return syntax_error(self._file, line, f"the key {name!r} stands twice")
             seen.add(name)
             if isinstance(value, list):
-                return misfit_error(self._file, line, column, "a nested value is not read")
+                return misfit(self._file, line, column, "a nested value is not read")
             if value is not None and not _fits(column, value):
-                return misfit_error(self._file, line, column)
+                return misfit(self._file, line, column)
         return None
 
 

@@ -59,11 +59,7 @@ class ParquetStream:
     """Reads the files once; only the columns of the schema are decoded."""
 
     def __init__(
-        self,
-        files: tuple[Path, ...],
-        schema: TableSchema,
-        window: CursorWindow | None,
-        keys: KeyFilter | None = None,
+        self, files: tuple[Path, ...], schema: TableSchema, window: CursorWindow | None, keys: KeyFilter | None = None
     ) -> None:
         self.schema = schema
         self._files = files

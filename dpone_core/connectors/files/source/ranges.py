@@ -32,8 +32,7 @@ class FilesRanges:
         yield None
 
     def key_bounds(self, request: ExtractRequest, schema: TableSchema, column: str, snapshot: str | None) -> KeyBounds:
-        """The bounds, from decoding the key alone, and the cursor where there is a window;
-        statistics may be rounded."""
+        """The bounds, from decoding the key and the cursor of a window; statistics may be rounded."""
         _require_parquet(request)
         key, window = file_key(schema, column), request.window
         names = {key.name} if window is None else {key.name, window.column}

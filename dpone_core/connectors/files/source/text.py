@@ -25,7 +25,7 @@ from .cursor import file_cursor, greatest_of, rows_in_window
 from .declared import apply_not_null
 from .listing import matching_files
 from .ndjson import ndjson_rows
-from .text_blocks import OUT_OF_RANGE, TextRows, misfit_error
+from .text_blocks import OUT_OF_RANGE, TextRows, misfit
 
 _HEXADECIMAL: Final = "[xX]"
 _INFINITE: Final = "(?i)inf"
@@ -116,12 +116,12 @@ class _Decoder:
         """The error of the first value in the batch that does not fit, found by halving the batch."""
         if not column.nullable and texts.null_count:
             line = rows.line_of(pc.index(pc.is_null(texts), True).as_py())
-            return misfit_error(self._index, line, column, "NULL in a column that is declared not nullable")
+            return misfit(self._index, line, column, "NULL in a column that is declared not nullable")
         low, high = 0, len(texts)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if _fits(texts.slice(low, middle - low), column) else (low, middle)
-        return misfit_error(self._index, rows.line_of(low), column)
+        return misfit(self._index, rows.line_of(low), column)
 
 
 def _fits(texts: pa.Array, column: Column) -> bool:

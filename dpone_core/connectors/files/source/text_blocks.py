@@ -1,7 +1,4 @@
-"""Text files in blocks of whole lines or records, decompressed by extension, with the line number of each row.
-
-Errors name file, line and column, never a value. A file is named by its position in path order, from 0.
-"""
+"""Text files in blocks of whole lines or records, decompressed by extension, with the line number of each row."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ class TextRows:
 
 @contextmanager
 def open_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
-    """Opens a file for sequential reads. Raises ConnectorError `source_unreachable` when it cannot be read or its
-    compression ends early."""
+    """Opens a file for sequential reads; `source_unreachable` when it is unreadable or its compression is cut."""
     try:
         with pa.OSFile(str(path), "rb") as raw:
             compression = COMPRESSIONS.get(path.suffix)
@@ -62,15 +58,15 @@ def open_text(path: Path, file: int) -> Iterator[pa.NativeFile]:
 
 def refuse_byte_order_mark(content: bytes, file: int) -> None:
     if content.startswith(_BYTE_ORDER_MARKS):
-        raise malformed_error(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
+        raise syntax_error(file, 1, "the file begins with a byte order mark", "save it as UTF-8 without one")
 
 
-def malformed_error(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
-    """The error of a file that breaks the rules of its format at the given line."""
+def syntax_error(file: int, line: int, what: str, fix: str = POSITION_HINT) -> ConnectorError:
+    """The error of a file that breaks the rules of its format from the given line on."""
     return ConnectorError(f"file {file} of the source, line {line}: {what}", code="source_file_malformed", fix=fix)
 
 
-def misfit_error(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
+def misfit(file: int, line: int, column: Column, what: str | None = None) -> ConnectorError:
     """The error of a value that its column cannot hold."""
     reason = what or f"a value does not fit {column.type}"
     return ConnectorError(

@@ -80,8 +80,7 @@ _ATTACHED: Final = " UNION ".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTable:
-    """A table of the catalogue. `computed` are the columns that only SQL Server fills; `note` is the text of an
-    extended property."""
+    """A table; `computed` are columns that only SQL Server fills, `note` is the text of an extended property."""
 
     table: TableName
     object_id: int
@@ -103,8 +102,7 @@ def qualify(table: TableName) -> str:
 
 
 def resolve(table: TableName) -> TableName:
-    """The table with its schema made explicit. Raises ConnectorError `sink_column_unsupported` for a name that SQL
-    Server does not take."""
+    """The table with its schema; `sink_column_unsupported` for a name that SQL Server does not take."""
     resolved = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
     require_name(resolved.schema or "")
     require_name(resolved.name)
@@ -147,8 +145,7 @@ def table_names(database: Database, schema: str) -> tuple[str, ...]:
 
 
 def property_statement(table: TableName, name: str, value: str, *, exists: bool) -> str:
-    """The statement that sets an extended property of a table. The names of dpone's properties are reserved: the
-    table's author does not use them."""
+    """The statement that sets an extended property of a table; its name is reserved for dpone."""
     procedure = "sp_updateextendedproperty" if exists else "sp_addextendedproperty"
     arguments = {
         "name": name,

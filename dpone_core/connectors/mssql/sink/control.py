@@ -31,8 +31,7 @@ _OURS: Final = " WITH (UPDLOCK, HOLDLOCK)"
 
 
 class MssqlControlTables:
-    """ControlTables of one database. A write is durable when it returns. An upsert whose answer is lost is written
-    again, which has the same result."""
+    """ControlTables of one database. Writes are durable; an upsert whose answer is lost is repeated."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

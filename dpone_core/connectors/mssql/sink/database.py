@@ -46,8 +46,7 @@ class Database:
         self._mutex = threading.Lock()
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """All rows of a small query that changes nothing. Asks once more on a new connection when
-        an idle one was cut."""
+        """All rows of a small query that changes nothing; asked once more when an idle connection was cut."""
         known = getattr(self._local, "connection", None)
         try:
             return self._run(sql, parameters)
@@ -84,8 +83,7 @@ class Database:
 
     @contextmanager
     def open_insert(self, inputs: Sequence[tuple[int, int, int]]) -> Iterator[Callable[[str, Sequence[object]], None]]:
-        """A function that inserts with a prepared statement until the block ends; `inputs` are the parameter types of
-        one row."""
+        """A function that inserts by a prepared statement; `inputs` are the types of one row's parameters."""
         cursor = self.connection().cursor()
         try:
 
@@ -149,8 +147,7 @@ class Database:
             raise
 
     def _roll_back(self) -> None:
-        """Rolls back, or closes a connection that cannot, which rolls back too. The error that led here is the one to
-        report."""
+        """Rolls back, or closes a connection that cannot: a rollback too. The first error is the one to report."""
         if getattr(self._local, "connection", None) is None:
             return
         try:

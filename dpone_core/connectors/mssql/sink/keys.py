@@ -13,8 +13,7 @@ def key_list(columns: Sequence[Column], qualifier: str = "") -> str:
 
 
 def same_key(columns: Sequence[Column], left: str, right: str) -> str:
-    """The condition that two rows have the same key. The plain comparison comes first, so that an index can serve it;
-    for text the bytes decide."""
+    """Whether two rows have the same key: a comparison that an index can serve, and for text the bytes."""
     parts: list[str] = []
     for column in columns:
         name = quote_name(column.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing, nullcontext, suppress
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from dpone_core.connectors._sql.keys import check_merge_key, refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.publication import publish
+from dpone_core.connectors._sql.range_staging import RangeDialect, SqlRangeStaging, WholeStaging
 from dpone_core.connectors._sql.row_id import row_id_expression
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors.mssql.odbc import pyodbc
@@ -28,7 +30,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .catalog import artifact_of, attachments_of, count_of, qualify, resolve, target_table
+from .catalog import TargetTable, artifact_of, attachments_of, count_of, qualify, resolve, target_table
 from .database import Database
 from .keys import key_list
 from .lineage import MssqlRowId, constant_expression
@@ -171,8 +173,7 @@ class MssqlStaging:
 
 
 def final_columns(request: StageRequest, stored: tuple[StoredColumn, ...]) -> dict[str, str]:
-    """Quoted names and definitions of the filled staging table: no defaults, and technical columns
-    that are never NULL."""
+    """Quoted names and definitions of filled staging: no defaults, technical columns never NULL."""
     names = (*request.lineage.constants, *((ROW_ID,) if request.lineage.row_id_columns else ()))
     return {quote_name(column.column.name): column.definition for column in stored} | {
         quote_name(name): f"{quote_name(name)} {lineage_type(name)} NOT NULL" for name in names
@@ -194,3 +195,19 @@ def ensure_schema(database: Database, schema: str) -> None:
     except ConnectorError:
         if not database.rows(known, (schema,)):
             raise
+
+
+def range_staging(database: Database) -> SqlRangeStaging[TargetTable]:
+    return SqlRangeStaging(
+        RangeDialect(
+            publication=publication_dialect(database),
+            ensure_schema=partial(ensure_schema, database),
+            definition=_range_definition,
+        )
+    )
+
+
+def _range_definition(table: str, staging: WholeStaging[TargetTable]) -> str:
+    """The SQL after CREATE for the table of all ranges, in the final form of a staging table."""
+    stored = stored_columns(LAYOUT, staging.request, staging.target, staging.attachments)
+    return f"TABLE {table} ({', '.join(final_columns(staging.request, stored).values())})"

@@ -79,8 +79,7 @@ class MssqlTarget:
         return find_artifacts(target, schema, table_names(self._database, schema))
 
     def _require_rights(self, request: StageRequest, table: TableName) -> None:
-        """Raises ConnectorError `finaliser_assumption_failed` unless the database takes writes and the login has the
-        rights on the schemas of target and staging."""
+        """`finaliser_assumption_failed` in a read-only database, or where the login lacks rights."""
         if self._answer("CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(60))") == "READ_ONLY":
             raise ConnectorError("the database is read only", code=_ASSUMPTION, fix="load into the primary")
         self._require(

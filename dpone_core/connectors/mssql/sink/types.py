@@ -114,8 +114,7 @@ def writable_column(column: Column) -> Column:
 
 
 def require_storable(schema: TableSchema) -> None:
-    """Raises ConnectorError `sink_column_unsupported` for names and types that SQL Server cannot hold. Names that
-    differ by case only are one name there."""
+    """`sink_column_unsupported` for types SQL Server lacks, and for names that are bad or differ by case only."""
     for column in schema.columns:
         require_name(column.name)
         type_text(column)

@@ -108,8 +108,7 @@ class TargetTable:
 
 
 def resolve(table: TableName) -> TableName:
-    """The table with its schema made explicit. Raises ConnectorError `sink_column_unsupported` for a name that
-    PostgreSQL would shorten."""
+    """The table with its schema; `sink_column_unsupported` for a name that PostgreSQL would shorten."""
     resolved = TableName(schema=table.schema or DEFAULT_SCHEMA, name=table.name)
     require_name(resolved.schema or "")
     require_name(resolved.name)

@@ -30,8 +30,7 @@ Cursor = psycopg.RawCursor[tuple[Any, ...]]
 
 
 class PostgresControlTables:
-    """ControlTables of one database. A write is durable when it returns. An upsert whose answer is lost is written
-    again, which has the same result."""
+    """ControlTables of one database. Writes are durable; an upsert whose answer is lost is repeated."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -144,8 +143,7 @@ def _select(table: ControlTable, where: ControlRow) -> tuple[str, list[ControlVa
 
 
 def _conditions(where: ControlRow) -> tuple[str, list[ControlValue]]:
-    """The WHERE clause and its parameters. NULL is compared without a parameter, because such a parameter would have no
-    type."""
+    """The WHERE clause and its parameters; NULL is no parameter, because it would have no type."""
     parts: list[str] = []
     values: list[ControlValue] = []
     for name, value in where.items():

@@ -43,8 +43,7 @@ class CopyTransaction:
                 raise rows.failure or error from error
 
     def alter(self, table: TableName, actions: list[str], cast: tuple[StoredColumn, ...]) -> None:
-        """Runs all actions in one rewrite of the table. Raises ConnectorError, naming the column, when a value cannot
-        be cast."""
+        """All actions in one rewrite of the table; ConnectorError names the column that cannot be cast."""
         if not actions:
             return
         self.run(_SAVEPOINT)
@@ -70,8 +69,7 @@ class CopyTransaction:
 
 @contextmanager
 def begin_copy(database: Database) -> Iterator[CopyTransaction]:
-    """Opens the transaction; it commits at the end of the block. On an error the connection is closed, which rolls
-    back."""
+    """Opens the transaction; it commits at the end of the block. On an error the connection closes: a rollback."""
     try:
         connection = adbc.connect(database.uri, autocommit=True)
     except adbc.Error as error:

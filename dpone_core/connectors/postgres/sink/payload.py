@@ -73,8 +73,7 @@ def _fits(stored: StoredColumn, values: pa.Array) -> bool:
 
 
 def _moments_fit(column: Column, values: pa.Array) -> bool:
-    """Whether every value has at most the column's digits of a second. COPY would round it, and Arrow has units for 0,
-    3 and 6 digits only."""
+    """Whether no value has more digits than the column (COPY rounds; Arrow has 0, 3 and 6 digits only)."""
     fraction = 6 if column.type.fraction is None else column.type.fraction
     if not has_at_most(values, fraction):
         return False
@@ -88,8 +87,7 @@ def _longest(values: pa.Array) -> int:
 
 
 def _has_nul(values: pa.Array) -> bool:
-    """Whether a text holds a NUL character. Whole buffers are searched first: a zero byte is rare, and finding none is
-    cheap."""
+    """Whether a text holds a NUL character. Whole buffers are searched first, where a zero byte is rare."""
     data = values.buffers()[2]
     if data is None or data.to_pybytes().find(b"\0") < 0:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing, nullcontext
+from functools import partial
 
 import psycopg
 import pyarrow as pa
@@ -16,6 +17,7 @@ from dpone_core.connectors._sql.keys import check_merge_key, refuse_null_keys, r
 from dpone_core.connectors._sql.layout import may_swap, stored_columns
 from dpone_core.connectors._sql.projection import observe_projection
 from dpone_core.connectors._sql.publication import publish
+from dpone_core.connectors._sql.range_staging import RangeDialect, SqlRangeStaging, WholeStaging
 from dpone_core.connectors._sql.row_id import row_id_expression
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
@@ -29,7 +31,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .catalog import artifact_of, attachments_of, count_of, resolve, target_table
+from .catalog import TargetTable, artifact_of, attachments_of, count_of, resolve, target_table
 from .copying import CopyTransaction, begin_copy
 from .lineage import PostgresRowId, constant_expression
 from .payload import PayloadRows
@@ -115,8 +117,7 @@ class PostgresStaging:
     def _shape(
         self, transaction: CopyTransaction, request: StageRequest, staged: TableName, stored: tuple[StoredColumn, ...]
     ) -> None:
-        """Gives the filled table its final form in at most one rewrite: removes defaults, adds the row id and converts
-        columns to the target's types."""
+        """Removes defaults, adds the row id and converts columns to the target's types, in one rewrite."""
         actions = [f"ALTER COLUMN {quote_ansi(name)} DROP DEFAULT" for name in request.lineage.constants]
         cast = tuple(column for column in stored if column.is_cast)
         actions += [
@@ -148,8 +149,7 @@ class PostgresStaging:
             cursor.execute(f"DROP TABLE IF EXISTS {qualify(staged)}".encode())
 
     def _drop_what_may_be_there(self, staged: TableName) -> None:
-        """Drops a staging table that a lost session may have committed. If that fails the table is reported as a
-        leftover."""
+        """Drops a table that a lost session may have committed; a failure leaves a reported leftover."""
         try:
             self._drop(staged)
         except ConnectorError:
@@ -170,3 +170,19 @@ def ensure_schema(database: Database, schema: str) -> None:
     except ConnectorError as error:
         if not isinstance(error.__cause__, psycopg.errors.UniqueViolation | psycopg.errors.DuplicateSchema):
             raise
+
+
+def range_staging(database: Database, *, lock_timeout_seconds: float) -> SqlRangeStaging[TargetTable]:
+    return SqlRangeStaging(
+        RangeDialect(
+            publication=publication_dialect(database, lock_timeout_seconds=lock_timeout_seconds),
+            ensure_schema=partial(ensure_schema, database),
+            definition=_range_definition,
+        )
+    )
+
+
+def _range_definition(table: str, staging: WholeStaging[TargetTable]) -> str:
+    """The SQL after CREATE for the table of all ranges; it is logged when it may become the target."""
+    logged = may_swap(staging.request, staging.target, staging.attachments)
+    return f"{'' if logged else 'UNLOGGED '}TABLE {table} (LIKE {qualify(staging.part.table)})"

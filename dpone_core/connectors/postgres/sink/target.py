@@ -83,8 +83,7 @@ class PostgresTarget:
         return find_artifacts(target, schema, table_names(self._database, schema))
 
     def _require_rights(self, request: StageRequest, table: TableName) -> None:
-        """Raises ConnectorError `finaliser_assumption_failed` unless the server takes writes and the role may create
-        tables in the schemas of target and staging."""
+        """`finaliser_assumption_failed` on a read-only server, or without the right to create tables."""
         if self._database.rows("SELECT current_setting('transaction_read_only')")[0][0] == "on":
             raise ConnectorError("the server or the role is read only", code=_ASSUMPTION, fix="load into the primary")
         for schema in dict.fromkeys((table.schema, artifact_of(request.ref, STAGING).schema)):

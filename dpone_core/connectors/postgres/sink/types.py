@@ -41,8 +41,7 @@ _PADS_OR_CUTS: Final = frozenset({"character", "bpchar", "name", '"char"', "bit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumn:
-    """A column of staging. Rows are copied into the type `wire`; the column becomes `declared_type`
-    before gates run."""
+    """A staging column. Rows are copied into type `wire`, which becomes `declared_type` before gates run."""
 
     column: Column
     wire: str
@@ -127,8 +126,7 @@ def stored_schema(schema: TableSchema) -> TableSchema:
 
 
 def require_name(name: str) -> None:
-    """Raises ConnectorError `sink_column_unsupported` for a name that PostgreSQL would silently shorten, which could
-    make two names equal."""
+    """`sink_column_unsupported` for a name that PostgreSQL would shorten, which could make two names equal."""
     if len(name.encode()) > IDENTIFIER_LIMIT_BYTES:
         raise ConnectorError(
             f"the name {name!r} is longer than the {IDENTIFIER_LIMIT_BYTES} bytes that PostgreSQL keeps",
