@@ -87,7 +87,7 @@ class PodView:
 
 
 def pod_phase(pod: PodView) -> Phase:
-    """The phase by the kubelet's rules."""
+    """The phase that a kubelet would report for this pod."""
     main = [container.state for container in pod.containers]
     init = [container.state for container in pod.init_containers]
     if any(isinstance(state, Running) for state in main):

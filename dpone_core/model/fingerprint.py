@@ -62,7 +62,7 @@ def _to_json_value(value: object) -> object:
         converted: dict[str, object] = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise CanonicalizationError(f"expected text as a key, found {type(key).__name__}")
+                raise CanonicalizationError(f"a key of a JSON object must be text, found {type(key).__name__}")
             converted[str(key)] = _to_json_value(item)
         return converted
     if isinstance(value, (list, tuple, Sequence)) and not isinstance(value, (bytes, bytearray)):

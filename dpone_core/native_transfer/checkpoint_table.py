@@ -36,7 +36,7 @@ _SUPERSEDED: Final = "another process has changed the stored transfer since this
 
 
 def runs_table(schema: str) -> ControlTable:
-    """One row per route and run: its state, and the plan as JSON."""
+    """The control table with one row per route and run: its state, and its plan as JSON."""
     return ControlTable(
         schema=schema,
         name="__dpone__transfer_runs",

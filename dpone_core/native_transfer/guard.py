@@ -57,7 +57,7 @@ class GuardPhase(StrEnum):
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether it is open what became of the target, so that an operator must decide."""
+        """Whether nobody knows what the commit did to the target, so that an operator must decide."""
         return self in (GuardPhase.ARMED, GuardPhase.CHECKPOINT_INCOMPLETE, GuardPhase.TARGET_OUTCOME_UNKNOWN)
 
 

@@ -61,7 +61,7 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
         if missing:
             sides = ", ".join(side.side.value for side in missing)
             raise SideUnavailableError(
-                f"acceptance requires {sides}, which this route cannot measure",
+                f"quality.acceptance asks for metrics of {sides}, which this pair of source and sink cannot measure",
                 path=("quality", "acceptance"),
                 code=missing[0].code,
                 fix=f"set quality.acceptance.capture.{missing[0].side.value}: false, or mode: warn_only",

@@ -1,4 +1,4 @@
-"""`gitops verify`: the manifest and every file it opens agree with the reviewed pack. Every step asks that."""
+"""`gitops verify`: checks the manifest and every file it opens against the reviewed pack, as every step does first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every stable code in the source has one catalogue entry, and every entry has a use (style "Errors").
+"""Every stable code in the source has one catalogue entry, and every entry has a use (FAIL-31).
 
 The source is read as a syntax tree: class attributes `code`, keywords and defaults named `code`, `ErrorCode(...)`,
 names in the upper-case form, positional codes of a few functions, warnings, and families made by f-strings.

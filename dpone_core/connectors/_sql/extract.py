@@ -51,7 +51,7 @@ def range_key(schema: TableSchema, name: str, kinds: frozenset[ColumnKind], engi
         )
     if column.type.kind not in kinds:
         raise ConnectorError(
-            f"{engine} cannot split {column.type} into ranges",
+            f"{engine} cannot split column {name!r} of type {column.type} into key ranges",
             code="partition_key_unsupported",
             fix="choose an integer, decimal, date or timestamp column",
         )

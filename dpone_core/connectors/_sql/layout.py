@@ -88,7 +88,9 @@ def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
     for name in target.computed:
         if request.schema.find(name) is not None:
             raise ConnectorError(
-                f"the target computes column {name!r} itself", code=_MISMATCH, fix="leave it out in options.query"
+                f"column {name!r} is computed by the target and cannot be loaded",
+                code=_MISMATCH,
+                fix="leave it out in options.query",
             )
 
 

@@ -108,7 +108,7 @@ def _as_text(column: Column, quoted: str) -> str:
 
 
 def length_expression(column: Column) -> str:
-    """Length of an unbounded value in the driver's units: UTF-16 code units of text, bytes of binary."""
+    """SQL expression for the length of an unbounded value: UTF-16 code units of text, bytes of binary."""
     quoted = quote_name(column.name)
     if column.type.kind is ColumnKind.STRING:
         return f"DATALENGTH(CAST({quoted} AS nvarchar(max))) / 2"

@@ -59,7 +59,7 @@ class ClickHouseStagedRows:
             if stopped:
                 self._start_merges(table)
         if rows != handle.staged_rows:
-            raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
+            raise ConnectorError(f"only {rows} of {handle.staged_rows} staged rows were read back", code=_UNREADABLE)
 
     def _start_merges(self, table: str) -> None:
         """Starts the merges again, because the staging table becomes the target."""

@@ -21,7 +21,7 @@ COUNTS = CountDialect(
 
 
 class ClickHouseSourceProbe:
-    """MetricProbe of one ClickHouse source."""
+    """Measures acceptance metrics of one ClickHouse source (a MetricProbe)."""
 
     def __init__(self, source: ClickHouseSource) -> None:
         self._source = source

@@ -72,7 +72,8 @@ def _key(schema: TableSchema, column: str) -> Column:
     key = range_key(schema, column, KEY_KINDS, "ClickHouse")
     if key.type.kind is ColumnKind.STRING and key.type.native != "String":
         raise ConnectorError(
-            f"ClickHouse cannot split {key.type.native.partition('(')[0]} into ranges", code="partition_key_unsupported"
+            f"ClickHouse cannot split column {column!r} of type {key.type.native.partition('(')[0]} into key ranges",
+            code="partition_key_unsupported",
         )
     return key
 

@@ -44,7 +44,7 @@ class DuckDbStagedRows:
         finally:
             cursor.close()
         if rows != handle.staged_rows:
-            raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)
+            raise ConnectorError(f"only {rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)
 
 
 def _readable(column: Column) -> str:

@@ -49,7 +49,7 @@ class MssqlStagedRows:
             except SourceValueError as error:
                 raise ConnectorError(error.message, code=UNREADABLE, fix=error.fix) from error
         if rows != handle.staged_rows:
-            raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)
+            raise ConnectorError(f"only {rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)
 
     def _readable(self, handle: StagedHandle) -> TableSchema:
         stored = {column.name: column.type.native for column in table_columns(self._database.rows, handle.table)}

@@ -39,7 +39,7 @@ class PostgresStagedRows:
                 rows += batch.num_rows
                 yield batch
         if rows != handle.staged_rows:
-            raise ConnectorError(f"{rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)
+            raise ConnectorError(f"only {rows} of {handle.staged_rows} staged rows were read back", code=UNREADABLE)
 
     def _readable(self, handle: StagedHandle) -> TableSchema:
         stored = relation_schema(self._database, handle.table)

@@ -161,7 +161,7 @@ def constant_type(name: str) -> str:
 
 
 def ensure_schema(database: Database, schema: str) -> None:
-    """Creates the schema when it is absent; an existing one needs no right to create."""
+    """Creates the schema when it is absent; for an existing schema no CREATE right is needed."""
     if database.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", (schema,)):
         return
     try:

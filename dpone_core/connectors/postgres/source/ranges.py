@@ -84,7 +84,7 @@ class PostgresRanges:
             )
         if key.type.kind not in _TYPES or (key.type.kind is ColumnKind.STRING and not _is_unpadded(key)):
             raise ConnectorError(
-                f"PostgreSQL cannot split {key.type.native} into ranges",
+                f"PostgreSQL cannot split column {column!r} of type {key.type.native} into key ranges",
                 code="partition_key_unsupported",
                 fix="choose an integer, decimal, date, timestamp, uuid or text column",
             )

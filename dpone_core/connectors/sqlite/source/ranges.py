@@ -108,7 +108,7 @@ def _key(schema: TableSchema, column: str) -> Column:
         )
     if key.type.kind not in _KINDS:
         raise ConnectorError(
-            f"SQLite cannot split {key.type} into ranges",
+            f"SQLite cannot split column {column!r} of type {key.type} into key ranges",
             code="partition_key_unsupported",
             fix="choose an integer, decimal, date, timestamp or text column",
         )
