@@ -191,7 +191,7 @@ DIES_INSIDE = """
 import os, signal, sys
 from dpone_core.connectors.clickhouse.sink.mutex import ServerMutex
 from tests.connectors.sessions import clickhouse_sink, session_of
-with clickhouse_sink(sys.argv[1]) as sink, ServerMutex(session_of(sink)).held("etl_state", sys.argv[2]):
+with clickhouse_sink(sys.argv[1]) as sink, ServerMutex(session_of(sink)).enter("etl_state", sys.argv[2]):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
