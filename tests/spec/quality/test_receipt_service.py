@@ -67,7 +67,7 @@ class Service(PayloadLoadService):
 
     answer: Answer
 
-    def _coordinator(self) -> PayloadCoordinator:
+    def _choose_coordinator(self) -> PayloadCoordinator:
         return Answers(self.answer)
 
 
