@@ -277,7 +277,7 @@ with tempfile.TemporaryDirectory() as directory:
     command = ("sh", "-c", "ls /airflow/x /etc/dpone-new; touch /airflow/x/more; touch /etc/dpone-new/never")
     sandbox = detect_sandbox(Isolation.AUTO)
     print(sandbox.isolation)
-    launch = sandbox.enter(Program(argv=command, environment={}, mounts=mounts, working_directory="/srv/dpone-new",
+    launch = sandbox.enter(Program(argv=command, env={}, mounts=mounts, working_directory="/srv/dpone-new",
                                    scratch=Path(directory) / "scratch"))
     print(subprocess.run(launch.argv, capture_output=True, text=True).stderr)
     print(sorted(path.name for path in source.iterdir()))

@@ -208,4 +208,5 @@ def test_lineage_of_an_updated_row_names_the_load_that_updated_it(project: Proje
 def test_a_files_target_refuses_a_merge_before_it_runs(project: Project) -> None:
     project.written(merge_flow(sink__type="files"))
     execution = project.execute("r1")
-    assert execution.refusal is not None and "no finaliser on sink 'files'" in str(execution.refusal)
+    assert execution.refusal is not None
+    assert "sink 'files' does not support strategy 'incremental_merge'" in str(execution.refusal)
