@@ -7,6 +7,9 @@ VENV_AIRFLOW_2 := .venv-airflow-2.11
 STAMP_AIRFLOW_2 := $(VENV_AIRFLOW_2)/.installed
 PYTEST_ARGS ?=
 WORKERS ?= 2
+# make test-full SHARD=3/8 LEDGER=DIRECTORY: one part of the matrix, and where to keep how it ended
+SHARD ?=
+LEDGER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo airflow screenshots test test-full check schemas docs bench lock clean
@@ -39,7 +42,7 @@ test: $(STAMP) ## the quick suite
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
 test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(if $(SHARD),--shard=$(SHARD)) $(if $(LEDGER),"--ledger=$(LEDGER)") $(PYTEST_ARGS)
 
 check: $(STAMP) ## lint, types, architecture, sizes, schema and docs drift
 	@$(BIN)/ruff check .
