@@ -108,7 +108,7 @@ class TypedHashGate(_Gate):
 
 
 class CustomSqlGate(_Gate):
-    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+    """Declared, not executable yet: every verb refuses it."""
 
     type: Literal["custom_sql"]
     """Gate type."""
@@ -126,7 +126,7 @@ class _DeclaredGate(_Gate):
 
 
 class NotNullGate(_DeclaredGate):
-    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+    """Declared, not executable yet: every verb refuses it."""
 
     type: Literal["not_null"]
     """Gate type."""
@@ -135,7 +135,7 @@ class NotNullGate(_DeclaredGate):
 
 
 class UniqueGate(_DeclaredGate):
-    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+    """Declared, not executable yet: every verb refuses it."""
 
     type: Literal["unique"]
     """Gate type."""
@@ -144,7 +144,7 @@ class UniqueGate(_DeclaredGate):
 
 
 class FreshnessGate(_DeclaredGate):
-    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+    """Declared, not executable yet: every verb refuses it."""
 
     type: Literal["freshness"]
     """Gate type."""
@@ -153,7 +153,7 @@ class FreshnessGate(_DeclaredGate):
 
 
 class AcceptedValuesGate(_DeclaredGate):
-    """Declared, not executable yet: fails under severity error, is skipped under warning."""
+    """Declared, not executable yet: every verb refuses it."""
 
     type: Literal["accepted_values"]
     """Gate type."""

@@ -21,7 +21,7 @@ from dpone_core.loading.step_log import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNAN
 from dpone_core.model import lineage
 from dpone_core.model.outcome import AcceptanceMetricSnapshot, LoadResult, QualityGateFailureOutcome
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.model.vocabulary import Boundary, GateType, Side, StrategyMode
+from dpone_core.model.vocabulary import Boundary, Side, StrategyMode
 from dpone_core.ports.sink import LineageColumns, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.failure import QualityGateFailure
@@ -187,11 +187,10 @@ def evaluate_gates(
 def _evaluated_rows(
     execution: QualityGateExecution, source: QualitySideSnapshot, target: QualitySideSnapshot
 ) -> list[dict[str, object]]:
-    """Rows each executed gate was evaluated over, in policy order; `gate` is its ordinal there."""
+    """Rows each gate was evaluated over, in policy order; `gate` is its ordinal there."""
     return [
         {"gate": ordinal, "type": str(gate.type), "rows": evaluated_rows(gate, source=source, target=target)}
         for ordinal, gate in enumerate(execution.snapshot.gates.gates)
-        if isinstance(gate.type, GateType)
     ]
 
 

@@ -14,7 +14,7 @@ from dpone_core.authoring.sink import SinkType
 from dpone_core.declared.registry import descriptor_of
 from dpone_core.manifest import availability
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
+from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, GateType, HookKind, StateType, StrategyMode
 from tests.docs.test_pages import ROOT
 
 _WORD = re.compile(r"`([^`]+)`")
@@ -54,6 +54,12 @@ def test_file_formats_are_those_of_the_table() -> None:
     assert not refused & set(traits.formats)
 
 
+def test_gates_are_those_of_the_table() -> None:
+    shown, refused = row("gates")
+    assert shown == values(EXECUTABLE_GATE_TYPES)
+    assert refused == values(set(GateType) - EXECUTABLE_GATE_TYPES)
+
+
 def test_hooks_are_those_of_the_table() -> None:
     shown, refused = row("hooks")
     assert shown == values(availability.HOOK_TYPES)
@@ -61,4 +67,4 @@ def test_hooks_are_those_of_the_table() -> None:
 
 
 def test_every_gap_is_one_that_this_table_was_written_for() -> None:
-    assert len(availability.GAPS) == 2, "update README 'What works today' and this number"
+    assert len(availability.GAPS) == 3, "update README 'What works today' and this number"

@@ -111,12 +111,12 @@ def test_evidence_of_a_judgment_says_on_how_many_rows_it_rests(tmp_path: Path) -
     """GATE-18: a verdict on no rows shows that it had none, also one of a gate that was not executed."""
     project = Project(tmp_path)
     project.orders([])
-    gates = [
-        {"type": "row_count_reconciliation"},
-        {"type": "min_rows", "side": "source", "threshold": 0},
-        {"type": "not_null", "severity": "warning"},
+    checks = [
+        {"type": "source_target_count"},
+        {"type": "min_rows", "threshold": 0},
+        {"type": "schema_drift"},
     ]
-    project.written(flow(quality={"gates": gates}))
+    project.written(flow(quality={"mode": "warn", "checks": checks}))
 
     def judged() -> list[dict[str, Any]]:
         report: Any = project.execute().report.as_json()
@@ -124,7 +124,7 @@ def test_evidence_of_a_judgment_says_on_how_many_rows_it_rests(tmp_path: Path) -
         (step,) = [item for item in report["result"]["details"]["load_steps"] if item["step_id"] == "quality_checked"]
         return [dict(entry) for entry in step["details_json"]["evaluated_rows"]]
 
-    types = ["row_count_reconciliation", "min_rows", "not_null"]
+    types = ["row_count_reconciliation", "min_rows", "schema_drift"]
     assert judged() == [{"gate": n, "type": kind, "rows": 0} for n, kind in enumerate(types)]
     project.orders()
     assert [entry["rows"] for entry in judged()] == [3, 3, 0]

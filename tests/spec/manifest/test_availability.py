@@ -10,6 +10,7 @@ import pytest
 from dpone_core.manifest.availability import GAPS, NOT_AVAILABLE_YET
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.problem import ManifestInvalidError
+from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, GateType, Severity
 from tests.spec.manifest.manifests import flow, problems_of, written
 
 CURSOR = {"incremental": {"cursor_column": "updated_at"}}
@@ -24,6 +25,22 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
 ASKED = [
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
+    *(
+        (
+            "quality.gates[1].type",
+            {
+                "quality": {
+                    "gates": [
+                        {"type": "min_rows", "threshold": 1},
+                        {"type": kind.value, "severity": severity.value} | needed.get(kind, {}),
+                    ]
+                }
+            },
+        )
+        for needed in [{GateType.CUSTOM_SQL: {"sql": "SELECT 0"}}]
+        for kind in sorted(set(GateType) - EXECUTABLE_GATE_TYPES)
+        for severity in Severity
+    ),
 ]
 
 
