@@ -22,25 +22,20 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
     return {"source__options": {"hooks": {phase: [{"id": "a"} | fields]}}}
 
 
+UNEXECUTABLE = sorted(set(GateType) - EXECUTABLE_GATE_TYPES)
+
+
+def unexecutable(kind: GateType, severity: Severity) -> dict[str, Any]:
+    """Behind a gate that is executed."""
+    asked = {"type": kind.value, "severity": severity.value}
+    needed = {"sql": "SELECT 0"} if kind is GateType.CUSTOM_SQL else {}
+    return {"quality": {"gates": [{"type": "min_rows", "threshold": 1}, asked | needed]}}
+
+
 ASKED = [
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
-    *(
-        (
-            "quality.gates[1].type",
-            {
-                "quality": {
-                    "gates": [
-                        {"type": "min_rows", "threshold": 1},
-                        {"type": kind.value, "severity": severity.value} | needed.get(kind, {}),
-                    ]
-                }
-            },
-        )
-        for needed in [{GateType.CUSTOM_SQL: {"sql": "SELECT 0"}}]
-        for kind in sorted(set(GateType) - EXECUTABLE_GATE_TYPES)
-        for severity in Severity
-    ),
+    *(("quality.gates[1].type", unexecutable(kind, severity)) for kind in UNEXECUTABLE for severity in Severity),
 ]
 
 
