@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
 
 from dpone_core.cli.check_formats import RENDERERS
@@ -15,10 +16,11 @@ from dpone_core.use_cases.project import find_project_root, locate
 
 
 def check(context: CommandContext) -> int:
-    """Prints every finding; 0 when every manifest passes, else 2."""
+    """Prints every finding; 0 when every manifest passes, else 2. A directory stands for the manifests below it."""
     arguments = context.arguments
     root = find_project_root(arguments.project_dir, os.environ)
-    reports = [checking.check(locate(Path(path), root), root) for path in arguments.manifests]
+    named = (locate(Path(path), root) for path in arguments.manifests)
+    reports = [checking.check(path, root) for path in chain.from_iterable(map(checking.manifests_at, named))]
     context.console.result(RENDERERS[arguments.format](reports))
     return 0 if all(report.passed for report in reports) else int(ExitClass.REFUSED)
 

@@ -92,7 +92,7 @@ def _add_project(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(commands: _Commands) -> None:
     parser = _new(commands, "check", "check:check", "Validate manifests without any connection.")
-    parser.add_argument("manifests", nargs="+", metavar="PATH")
+    parser.add_argument("manifests", nargs="+", metavar="PATH", help="a manifest, or a directory of manifests")
     parser.add_argument("--format", choices=("text", "json", "github", "sarif"), default="text")
     _add_project(parser)
 

@@ -13,6 +13,7 @@ from dpone_core.model.hook import HookDefinition
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import IncrementalConfig, PartitioningConfig, PhysicalDesign, TableName
 from dpone_core.model.special_values import SpecialValueRule
+from dpone_core.model.table_schema import Column
 from dpone_core.model.vocabulary import (
     FinalizationPhase,
     LoadPath,
@@ -25,7 +26,8 @@ from dpone_core.model.vocabulary import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlan:
-    """How the source is read. `dataset` is its name in evidence: a table name or a hash, never SQL."""
+    """How the source is read. `dataset` is its name in evidence: a table name or a hash, never SQL. `columns` are those
+    that the manifest declares, none for a source that names its own."""
 
     type: ConnectorType
     connection_ref: str | None
@@ -35,6 +37,7 @@ class SourcePlan:
     incremental: IncrementalConfig | None
     partitioning: PartitioningConfig | None = None
     special_values: tuple[SpecialValueRule, ...] = ()
+    columns: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class TargetPlan:
     hash.
 
     `staging_schema` and `staging_name` are None on the legacy path, which has no staging. `default_schema` applies when
-    the table names no schema.
+    the table names no schema. `order_by` is the sorting key of a target that the load creates.
     """
 
     type: ConnectorType
@@ -61,6 +64,7 @@ class TargetPlan:
     memory_limit_bytes: int | None
     allow_empty: bool = False
     default_schema: str = ""
+    order_by: tuple[str, ...] = ()
 
     def ref(self, identity: LoadIdentity) -> LoadRef:
         """Finds any load of this target, also one of a process that has died."""

@@ -38,6 +38,7 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
             incremental=config.source.incremental,
             partitioning=config.source.partitioning,
             special_values=config.source.special_values,
+            columns=config.source.reading.columns,
         ),
         targets=(target,),
         pre_hooks=HookGraph.of(config.hooks, HookPhase.PRE).ordered,
@@ -85,7 +86,15 @@ def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> Ta
         memory_limit_bytes=route.sink.memory_limit_bytes,
         default_schema=route.sink.default_schema,
         allow_empty=sink.strategy.allow_empty,
+        order_by=_order_by(config, route),
     )
+
+
+def _order_by(config: LoadConfig, route: Route) -> tuple[str, ...]:
+    """The sorting key that a created target gets: the manifest's, or the key by which a merge finds its rows."""
+    strategy, design = config.sink.strategy, config.sink.physical_design
+    by_key = route.sink.physical_design and strategy.mode is StrategyMode.INCREMENTAL_MERGE
+    return design.order_by or (strategy.unique_key if by_key else ())
 
 
 def _decisions(config: LoadConfig, route: Route, lineage: LineageChoice) -> tuple[RuntimeDecision, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan, TargetPlan
-from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.model.vocabulary import GateType, StrategyMode
+from dpone_core.quality.gates import QualityGate
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 PLAN_KIND: Final = "dpone.plan.v1"
@@ -26,6 +28,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             "source": plan.source.type.value,
             "dataset": plan.source.dataset,
             "reader": plan.source.reader,
+            "columns": _columns(plan),
             "sink": plan.target.type.value,
             "load_path": plan.load_path.value,
             "finalization_phase": plan.finalization_phase.value,
@@ -35,6 +38,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
             "mode": plan.target.strategy.value,
             "unique_key": list(plan.target.unique_key),
             "cursor_column": plan.source.incremental.cursor_column if plan.source.incremental else None,
+            **({"lookback": _lookback(plan.source.incremental)} if plan.source.incremental else {}),
             "state": plan.state.value,
             **({"allow_empty": plan.target.allow_empty} if plan.target.strategy is _REPLACE else {}),
         },
@@ -49,10 +53,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
         "quality": {
             "policy_snapshot_id": snapshot.policy_snapshot_id,
             "policy_fingerprint": snapshot.gates.policy_fingerprint,
-            "gates": [
-                {"gate_id": entry.gate_id, "type": entry.type, "severity": entry.severity}
-                for entry in snapshot.gates.contract
-            ],
+            "gates": [_gate(gate) for gate in snapshot.gates.gates],
             "acceptance": acceptance.canonical(),
         },
         "audit_schema": plan.audit_schema,
@@ -69,6 +70,29 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
         ),
         "warnings": list(plan.warnings),
     }
+
+
+def _gate(gate: QualityGate) -> dict[str, object]:
+    """What a gate demands, in the words of the manifest; the fields of its type and no others."""
+    shown: dict[str, object] = {"gate_id": gate.id, "type": str(gate.type), "severity": gate.severity.value}
+    match gate.type:
+        case GateType.ROW_COUNT_RECONCILIATION:
+            shown["tolerance"] = {"mode": gate.tolerance_mode.value, "value": gate.tolerance_value}
+        case GateType.MIN_ROWS:
+            shown |= {"side": gate.side.value, "threshold": gate.threshold}
+        case GateType.TYPED_HASH_RECONCILIATION:
+            shown["mode"] = gate.hash_mode.value
+    return shown
+
+
+def _lookback(incremental: IncrementalConfig) -> str | None:
+    return str(incremental.lookback) if incremental.lookback else None
+
+
+def _columns(plan: LoadPlan) -> object:
+    """The columns that the manifest declares, by name and type; a source that names its own is asked by the run."""
+    declared = plan.source.columns
+    return {column.name: str(column.type) for column in declared} if declared else "those of the source, asked at run"
 
 
 def _partitioning(plan: LoadPlan) -> dict[str, object]:
@@ -129,7 +153,7 @@ def _target(target: TargetPlan) -> dict[str, object]:
             "atomic_for": target.finaliser.atomic_for,
             "assumes": list(target.finaliser.assumes),
         },
-        "order_by": list(design.order_by),
+        "order_by": list(target.order_by),
         "partition_by": f"{partition.granularity}({partition.column})" if partition else None,
         "cluster": design.cluster,
         "schema_evolution": target.schema_evolution.value,

@@ -8,12 +8,13 @@ from pathlib import Path
 from dpone_core.authoring.validate import Finding
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.manifest.check import CheckReport, invalid_report, report_of
-from dpone_core.manifest.resolve import load_manifest
-from dpone_core.model.problem import ManifestInvalidError
+from dpone_core.manifest.discovery import find_manifests
+from dpone_core.manifest.resolve import display_name, load_manifest
+from dpone_core.model.problem import ManifestInvalidError, Position, Problem
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.use_cases.plan import plan_process
 
-__all__ = ["CheckReport", "check"]
+__all__ = ["CheckReport", "check", "manifests_at"]
 
 
 def check(path: Path, root: Path | None) -> CheckReport:
@@ -22,6 +23,8 @@ def check(path: Path, root: Path | None) -> CheckReport:
     Includes what planning refuses: a route, an acceptance side or a finaliser that the connectors do not declare.
     `root` bounds every file that is read; None = found from the manifest.
     """
+    if path.is_dir():
+        return invalid_report(path, (_no_manifest(display_name(path)),))
     try:
         manifest = load_manifest(path, project_root=root)
     except ManifestInvalidError as error:
@@ -33,6 +36,20 @@ def check(path: Path, root: Path | None) -> CheckReport:
         except ETLConfigurationError as error:
             problems.append(manifest.problem_of(config.process, _finding(error)))
     return replace(report_of(manifest), errors=tuple(problems))
+
+
+def manifests_at(path: Path) -> tuple[Path, ...]:
+    """The manifests below a directory, else the path itself; a directory without any stands for itself and is refused."""
+    return (path.is_dir() and find_manifests(path)) or (path,)
+
+
+def _no_manifest(name: str) -> Problem:
+    return Problem(
+        code="DPONE_MANIFEST_NOT_FOUND",
+        message="no manifest lies below this directory",
+        position=Position(file=name, line=1, column=1),
+        fix="name a manifest, or a directory with YAML files of kind dpone.flow.v1 or dpone.batch.v1",
+    )
 
 
 def _finding(error: ETLConfigurationError) -> Finding:

@@ -37,11 +37,11 @@ def display_evidence_path(env: Mapping[str, str], relative_path: str) -> str:
 
 
 def locate(path: Path, root: Path | None) -> Path:
-    """Returns a relative path below an explicit project root where a file exists there, else the path as given.
+    """Returns a relative path below an explicit project root where it exists there, else the path as given.
 
     Steps in a pod name files relative to the bundle, whatever the image's working directory is.
     """
-    if root is None or path.is_absolute() or not (root / path).is_file():
+    if root is None or path.is_absolute() or not (root / path).exists():
         return path
     return root / path
 

@@ -70,7 +70,8 @@ def test_a_merge_updates_and_inserts(project: Project) -> None:
         [4, "d", 40],
     ]
     [[sorted_by]] = looked(project, "SELECT sorting_key FROM system.tables WHERE database = 'raw'")
-    assert str(sorted_by).strip("()") == "id"
+    planned = project.dpone("plan", "m.yaml", "--format", "json").document
+    assert [str(sorted_by).strip("()")] == planned["targets"][0]["order_by"] == ["id"]
     loads = looked(project, "SELECT id, __dpone__load_id FROM raw.orders ORDER BY id")
     assert loads[0][1] not in {row[1] for row in loads[1:]} and len({row[1] for row in loads[1:]}) == 1
 

@@ -11,6 +11,7 @@ import pytest
 
 from dpone_core.cli.check_formats import RENDERERS, as_github, as_json, as_sarif, as_text
 from dpone_core.manifest.check import check_manifest
+from dpone_core.use_cases.check import check, manifests_at
 from tests.spec.manifest.manifests import FLOW, flow, written
 
 BROKEN = FLOW.replace("  connection_ref: shop", "  conection_ref: shop").replace("full_refresh", "full")
@@ -69,6 +70,27 @@ def test_sarif_points_at_the_line(tmp_path: Path) -> None:
     [first, second] = log["runs"][0]["results"]
     assert first["locations"][0]["physicalLocation"]["region"] == {"startLine": 5, "startColumn": 3}
     assert log["runs"][0]["tool"]["driver"]["rules"][second["ruleIndex"]]["id"] == second["ruleId"]
+
+
+def test_a_directory_stands_for_the_manifests_below_it(tmp_path: Path) -> None:
+    """Also for one whose kind is wrong; other YAML files, hidden ones and links to directories are passed over."""
+    (tmp_path / "team/daily").mkdir(parents=True)
+    (tmp_path / ".cache").mkdir()
+    good = written(tmp_path / "team", FLOW, "good.yaml")
+    wrong = written(tmp_path / "team/daily", FLOW.replace("dpone.flow.v1", "dpone.flwo.v1"), "wrong.yml")
+    shaped = written(tmp_path / "team", FLOW.replace("kind: dpone.flow.v1", "kind: flow"), "shaped.yaml")
+    written(tmp_path / "team", "services: {}\n", "compose.yaml")
+    written(tmp_path / "team", FLOW, "README.md")
+    written(tmp_path / ".cache", FLOW, "copy.yaml")
+    (tmp_path / "team/again").symlink_to(tmp_path / "team", target_is_directory=True)
+    assert manifests_at(tmp_path) == (wrong, good, shaped)
+    assert [check(path, tmp_path).passed for path in manifests_at(tmp_path)] == [False, True, False]
+
+
+def test_a_directory_without_manifests_is_refused(tmp_path: Path) -> None:
+    assert manifests_at(tmp_path) == (tmp_path,)
+    [problem] = check(tmp_path, tmp_path).errors
+    assert problem.code == "DPONE_MANIFEST_NOT_FOUND" and "directory" in problem.message
 
 
 def test_several_manifests_make_one_json_object(tmp_path: Path) -> None:

@@ -112,3 +112,45 @@ def test_hooks_are_planned_in_dependency_order(tmp_path: Path) -> None:
     late = hook("late", "DELETE FROM a", depends_on=["early"])
     plan = plan_of(tmp_path, flow(source__options=hooks(pre=[late, hook("early", "DELETE FROM b")])))
     assert [item["id"] for item in plan["hooks"]["pre_hook"]] == ["early", "late"]
+
+
+def test_a_plan_says_what_the_gates_demand_and_which_rows_are_read_again(tmp_path: Path) -> None:
+    gates = [
+        {"type": "min_rows", "threshold": 7, "side": "source"},
+        {"type": "row_count_reconciliation", "tolerance": {"mode": "pct", "value": 2}},
+        {"type": "typed_hash_reconciliation", "severity": "warning"},
+    ]
+    incremental = {"incremental": {"cursor_column": "updated_at", "lookback": "PT1H"}}
+    manifest = flow(
+        sink__strategy={"mode": "incremental_merge", "unique_key": ["id"]},
+        source__options=incremental,
+        state={"type": "sink"},
+        quality={"gates": gates},
+    )
+    plan = plan_of(tmp_path, manifest)
+    assert plan["quality"]["gates"] == [
+        {"gate_id": "min_rows", "type": "min_rows", "severity": "error", "side": "source", "threshold": 7},
+        {
+            "gate_id": "row_count_reconciliation",
+            "type": "row_count_reconciliation",
+            "severity": "error",
+            "tolerance": {"mode": "pct", "value": 2.0},
+        },
+        {
+            "gate_id": "typed_hash_reconciliation",
+            "type": "typed_hash_reconciliation",
+            "severity": "warning",
+            "mode": "full",
+        },
+    ]
+    assert plan["strategy"]["lookback"] == "1:00:00"
+
+
+def test_a_plan_shows_the_columns_that_a_manifest_declares(tmp_path: Path) -> None:
+    columns = [{"name": "id", "type": "int64"}, {"name": "amount", "type": "decimal(12,2)"}]
+    source = {"type": "files", "options": {"path": "*.csv", "format": "csv", "columns": columns}}
+    assert plan_of(tmp_path / "files", flow(source=source))["route"]["columns"] == {
+        "id": "int64",
+        "amount": "decimal(12,2)",
+    }
+    assert plan_of(tmp_path / "table", flow())["route"]["columns"] == "those of the source, asked at run"
