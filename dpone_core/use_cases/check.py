@@ -39,7 +39,7 @@ def check(path: Path, root: Path | None) -> CheckReport:
 
 
 def manifests_at(path: Path) -> tuple[Path, ...]:
-    """The manifests below a directory, else the path itself; a directory without any stands for itself and is refused."""
+    """The manifests below a directory; the path itself for a file, and for a directory without any (it is refused)."""
     return (path.is_dir() and find_manifests(path)) or (path,)
 
 
