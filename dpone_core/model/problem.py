@@ -41,6 +41,11 @@ class Problem:
         field = f" {self.path}" if self.path else ""
         return f"{where}{self.code}{field}: {self.message}"
 
+    @property
+    def without_code(self) -> str:
+        """`file:line:column: path: message`, for a line that begins with the code."""
+        return ": ".join(str(part) for part in (self.position, self.path, self.message) if part)
+
 
 class ManifestInvalidError(ETLConfigurationError):
     """The manifest has errors; `problems` lists all of them in the order of the document."""
@@ -50,5 +55,7 @@ class ManifestInvalidError(ETLConfigurationError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         first = self.problems[0]
-        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
-        super().__init__(f"{first}{more}", code=first.code if len(self.problems) == 1 else None, fix=first.fix)
+        if len(self.problems) == 1:
+            super().__init__(first.without_code, code=first.code, fix=first.fix)
+        else:
+            super().__init__(f"{first} (and {len(self.problems) - 1} more)", fix=first.fix)

@@ -8,6 +8,7 @@ from typing import Final
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.connector import ConnectorDescriptor, Finaliser, SinkTraits, SourceTraits
 from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.problem import Position
 from dpone_core.model.vocabulary import FinalizationPhase, LoadPath, StrategyMode
 
 FieldPath = tuple[str | int, ...]
@@ -24,6 +25,12 @@ class RouteRefusedError(ETLConfigurationError):
         self.path = path
         self.reason = message
         super().__init__(f"{'.'.join(str(part) for part in path)}: {message}", code=code, fix=fix)
+
+    def placed(self, position: Position | None) -> RouteRefusedError:
+        """The same error with the place of the field in front of its message."""
+        if position is not None:
+            self.message = f"{position}: {self.message}"
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

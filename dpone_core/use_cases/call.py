@@ -20,7 +20,7 @@ from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.ports.runtime import Cancellation, Progress, Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
-from dpone_core.use_cases.plan import PlannedProcess, plan_process
+from dpone_core.use_cases.plan import PlannedProcess, plan_authored
 from dpone_core.use_cases.prepare import PreparedProcess, prepare_process, verify_hook_receipts
 from dpone_core.use_cases.project import find_evidence_root, read_manifest, snapshot_env
 from dpone_core.use_cases.step_receipt import RefusedStep
@@ -105,7 +105,7 @@ class Call:
         `separate_hooks` None = another process looks after the hooks. Raises ETLConfigurationError.
         """
         fingerprint = None if pack is None else require_agreed_pack(pack, manifest).pack_fingerprint
-        planned = [plan_process(config) for config in configs]
+        planned = [plan_authored(manifest, config) for config in configs]
         resolver = self.make_resolver(manifest)
         return tuple(
             prepare_process(

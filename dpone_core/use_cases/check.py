@@ -12,7 +12,7 @@ from dpone_core.manifest.discovery import find_manifests
 from dpone_core.manifest.resolve import display_name, load_manifest
 from dpone_core.model.problem import ManifestInvalidError, Position, Problem
 from dpone_core.planning.route import RouteRefusedError
-from dpone_core.use_cases.plan import plan_process
+from dpone_core.use_cases.plan import plan_process, route_finding
 
 __all__ = ["CheckReport", "check", "manifests_at"]
 
@@ -54,5 +54,5 @@ def _no_manifest(name: str) -> Problem:
 
 def _finding(error: ETLConfigurationError) -> Finding:
     if isinstance(error, RouteRefusedError):
-        return Finding(code=error.code, message=error.reason, path=error.path, fix=error.fix)
+        return route_finding(error)
     return Finding(code=error.code, message=error.message, fix=error.fix)

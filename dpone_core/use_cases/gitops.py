@@ -21,7 +21,7 @@ from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
 from dpone_core.manifest.processes import validate_document
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.resources import DocumentTooLargeError, read_file_bounded
-from dpone_core.use_cases.plan import plan_process
+from dpone_core.use_cases.plan import plan_authored
 from dpone_core.use_cases.project import find_project_root, snapshot_env
 
 __all__ = [
@@ -59,7 +59,7 @@ def compile_manifest(
         )
     pack = load_pack_file(pack_file)
     require_pack(pack, pack.pack_fingerprint, manifest)
-    planned = plan_process(configs[0])
+    planned = plan_authored(manifest, configs[0])
     platform = read_platform(_read_platform_file(platform_file), display_name(platform_file))
     platform.require_known(_find_process_names(platform.overridden_processes(), manifest))
     spec = compile_run_spec(

@@ -34,7 +34,7 @@ from dpone_core.planning.presentation import HOOK_GRAPH_KIND, hook_graph_json
 from dpone_core.ports.hooks import HookActions, HookContext, HookProvider
 from dpone_core.ports.runtime import Runtime
 from dpone_core.use_cases.call import Call, RunProcessPorts, begin_step, require_one_process
-from dpone_core.use_cases.plan import PlannedProcess, plan_process
+from dpone_core.use_cases.plan import PlannedProcess, plan_authored
 from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, require_tokens
 from dpone_core.use_cases.step_receipt import RefusedStep
 from dpone_core.use_cases.verify import PackReference, require_agreed_pack
@@ -147,7 +147,7 @@ def execute_hooks(
 def graph_hooks(path: Path, selector: str | None, root: Path | None) -> list[dict[str, object]]:
     """Returns the graph of hooks and load of each process. Raises ETLConfigurationError."""
     manifest = load_manifest(path, project_root=root)
-    return [hook_graph_json(plan_process(config).plan) for config in manifest.select(selector)]
+    return [hook_graph_json(plan_authored(manifest, config).plan) for config in manifest.select(selector)]
 
 
 def _prepare_hooks(call: Call, path: Path, options: HookOptions) -> HookRun:
@@ -155,7 +155,7 @@ def _prepare_hooks(call: Call, path: Path, options: HookOptions) -> HookRun:
     config = require_one_process(manifest, options.selector)
     if options.pack is not None:
         require_agreed_pack(options.pack, manifest)
-    planned = plan_process(config)
+    planned = plan_authored(manifest, config)
     run = HookRun(
         planned=planned,
         hooks=_choose_hooks(planned, options.phase, options.hook_id),

@@ -24,7 +24,7 @@ from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts
 from dpone_core.state.lease import LeaseStore
 from dpone_core.use_cases.call import Call, RunProcessPorts, require_one_process
-from dpone_core.use_cases.plan import PlannedProcess, plan_process
+from dpone_core.use_cases.plan import PlannedProcess, plan_authored
 from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, make_load_identity
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import SinkLock, open_sink, require_extra, require_uri
@@ -107,7 +107,7 @@ def prepare_operation(
     call = Call.of(options.arguments, env, project_dir, ports)
     manifest = call.read_manifest(path)
     return Operation(
-        planned=plan_process(require_one_process(manifest, options.selector)),
+        planned=plan_authored(manifest, require_one_process(manifest, options.selector)),
         resolver=call.make_resolver(manifest),
         invocation=call.invocation,
         runtime=call.make_runtime(),

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpone_core.acceptance.recorder import unavailable_sides
+from dpone_core.authoring.validate import Finding
 from dpone_core.declared.registry import descriptor_of
-from dpone_core.manifest.resolve import load_manifest
+from dpone_core.manifest.resolve import Manifest, load_manifest
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import GateType, Side
@@ -20,7 +21,15 @@ from dpone_core.ports.hooks import HookProvider
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 from dpone_core.wiring.hook_providers import find_third_party_providers
 
-__all__ = ["PLAN_SET_KIND", "PlannedProcess", "SideUnavailableError", "plan", "plan_process"]
+__all__ = [
+    "PLAN_SET_KIND",
+    "PlannedProcess",
+    "SideUnavailableError",
+    "plan",
+    "plan_authored",
+    "plan_process",
+    "route_finding",
+]
 
 
 class SideUnavailableError(RouteRefusedError):
@@ -43,8 +52,20 @@ def plan(path: Path, selector: str | None, root: Path | None) -> list[dict[str, 
     `root` bounds every file that is read; None = found from the manifest.
     """
     manifest = load_manifest(path, project_root=root)
-    planned = [plan_process(config) for config in manifest.select(selector)]
+    planned = [plan_authored(manifest, config) for config in manifest.select(selector)]
     return [plan_json(process.plan, process.snapshot) for process in planned]
+
+
+def plan_authored(manifest: Manifest, config: LoadConfig) -> PlannedProcess:
+    """Plans one process of a manifest; a refusal says where the refused field stands in it."""
+    try:
+        return plan_process(config)
+    except RouteRefusedError as error:
+        raise error.placed(manifest.problem_of(config.process, route_finding(error)).position) from None
+
+
+def route_finding(error: RouteRefusedError) -> Finding:
+    return Finding(code=error.code, message=error.reason, path=error.path, fix=error.fix)
 
 
 def plan_process(config: LoadConfig) -> PlannedProcess:

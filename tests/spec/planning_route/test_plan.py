@@ -154,3 +154,17 @@ def test_a_plan_shows_the_columns_that_a_manifest_declares(tmp_path: Path) -> No
         "amount": "decimal(12,2)",
     }
     assert plan_of(tmp_path / "table", flow())["route"]["columns"] == "those of the source, asked at run"
+
+
+def test_a_refusal_names_the_place_in_the_manifest_once_and_its_code_once(tmp_path: Path) -> None:
+    """As well a refusal of the route, which is found when the document is known to be valid."""
+    lookback = {"incremental": {"cursor_column": "updated_at", "lookback": "PT1H"}}
+    refused = [
+        ("DPONE_ROUTE_REFUSED", append_flow(source__options=lookback)),
+        ("DPONE_MANIFEST_UNKNOWN_VALUE", flow(sink__strategy={"mode": "guess"})),
+    ]
+    for code, manifest in refused:
+        with pytest.raises(ETLConfigurationError) as caught:
+            plan_of(tmp_path, manifest)
+        said = str(caught.value)
+        assert said.startswith(f"{code}: m.yaml:") and said.count(code) == said.count("m.yaml:") == 1
