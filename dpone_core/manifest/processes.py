@@ -28,9 +28,12 @@ from dpone_core.authoring.validate import (
     null_findings,
     path_text,
 )
+from dpone_core.declared.registry import descriptor_of
 from dpone_core.manifest.document import Document
 from dpone_core.manifest.merge import Layer, Merged, merge
+from dpone_core.model.connector import ConnectorType
 from dpone_core.model.problem import ManifestInvalidError, Problem
+from dpone_core.model.vocabulary import StrategyMode
 
 _KEYS_WITH_NULLS = frozenset({"quality", "becomes"})
 """Keys below which a null may be valid; their models decide."""
@@ -260,6 +263,7 @@ def _document_findings(
             yield process.problem(finding)
         names.add(process.name)
         used |= set(connection_refs(process.section))
+    yield from _replaced_targets(processes)
     for ref in connections:
         if ref not in used:
             finding = Finding(
@@ -269,3 +273,25 @@ def _document_findings(
                 fix="remove it, or name it in a connection_ref",
             )
             yield problem_at(document, finding, finding.path)
+
+
+def _replaced_targets(processes: tuple[AuthoredProcess, ...]) -> Iterator[Problem]:
+    """A full refresh of a table that another process writes too: the later of them would remove the other's rows."""
+    writers: dict[tuple[object, ...], list[AuthoredProcess]] = {}
+    for process in processes:
+        sink = process.section.sink
+        traits = descriptor_of(ConnectorType(sink.type)).sink
+        schema = sink.table.schema_name or (traits.default_schema if traits is not None else None)
+        writers.setdefault((sink.connection_ref, schema, sink.table.name), []).append(process)
+    for same in writers.values():
+        replacing = [item for item in same if item.section.sink.strategy.mode is StrategyMode.FULL_REFRESH]
+        if len(same) > 1 and replacing:
+            other = next(item for item in same if item is not replacing[-1])
+            yield replacing[-1].problem(
+                Finding(
+                    code=CONFLICT,
+                    message=f"full_refresh replaces the rows that process '{other.name}' loads into this table",
+                    path=("sink", "strategy", "mode"),
+                    fix="give each process a table of its own, or another strategy",
+                )
+            )

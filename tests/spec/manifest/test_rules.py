@@ -101,3 +101,36 @@ def test_off_and_false_mean_the_same(tmp_path: Path) -> None:
 
     assert meaning("off") == meaning(False) == meaning("none")
     assert meaning(True) == meaning("all_columns") != meaning("off")
+
+
+def test_a_table_that_two_processes_write_is_not_replaced_by_one_of_them(tmp_path: Path) -> None:
+    """The second full refresh would remove the rows of the first; a table without schema lies in the sink's default."""
+
+    def processes(*modes: str, **second: object) -> dict[str, object]:
+        cursor = {"source__options": {"incremental": {"cursor_column": "id"}}, "state": {"type": "sink"}}
+        one, two = (
+            flow(
+                kind=None,
+                name=f"p{number}",
+                sink__strategy__mode=mode,
+                sink__type="duckdb",
+                **({} if mode == "full_refresh" else cursor),
+                **(second if number == 1 else {}),
+            )
+            for number, mode in enumerate(modes)
+        )
+        return {"kind": "dpone.flow.v1", "processes": [one, two]}
+
+    both = processes("full_refresh", "full_refresh")
+    [problem] = problems_of(tmp_path, both)
+    assert (problem.code, problem.path) == ("DPONE_MANIFEST_CONFLICT", "processes[1].sink.strategy.mode")
+    assert "'p0'" in problem.message and problem.fix
+    assert codes_and_paths(tmp_path, processes("full_refresh", "incremental_append")) == [
+        ("DPONE_MANIFEST_CONFLICT", "processes[0].sink.strategy.mode")
+    ]
+    main = {"sink__table": {"schema": "main", "name": "orders"}}
+    default = processes("full_refresh", "full_refresh", **main)
+    default["processes"][0]["sink"]["table"] = {"name": "orders"}  # type: ignore[index]
+    assert problems_of(tmp_path, default)
+    assert not problems_of(tmp_path, processes("incremental_append", "incremental_append"))
+    assert not problems_of(tmp_path, processes("full_refresh", "full_refresh", sink__connection_ref="other"))
