@@ -79,7 +79,7 @@ def refuse_unsafe_hooks(config: LoadConfig) -> None:
 
 
 def _refuse_unsafe(config: LoadConfig, hook: HookDefinition, index: int) -> None:
-    from dpone_core.planning.sql_guard import hook_refusal
+    from dpone_core.sql_guard.verdict import hook_refusal
 
     assert hook.sql is not None  # the caller asks about SQL hooks only
     side = config.source.type if hook.connector is HookConnector.SOURCE else config.sink.type

@@ -1,7 +1,7 @@
-"""Closed lists of the SQL guard that hold for every engine: parser nodes that read only, functions that act.
+"""Closed lists of the SQL guard that hold for every engine: parser nodes that read only, words of the grammar.
 
-A node class that is not listed counts as mutating, so a new parser version can only make the guard stricter. What one
-engine's functions may do stands in its declaration (`SqlTraits`).
+A node class that is not listed counts as mutating, so a new parser version can only make the guard stricter. What an
+engine brings itself stands in its declaration (`SqlNames`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ EFFECT_FUNCTION_NODES: Final = words(
     """
 )
 
-EFFECT_FUNCTIONS: Final = words(
+WORDS_BEFORE_PARENTHESES: Final = words(
     """
-    openquery openrowset opendatasource
-    nextval setval lastval currval pg_notify pg_terminate_backend pg_cancel_backend pg_advisory_lock dblink dblink_exec
-    lo_import lo_export lo_create lo_unlink pg_read_file pg_write_file set_config
-    load_extension writefile readfile edit fts3_tokenizer
-    sleep benchmark get_lock release_lock release_all_locks load_file sys_exec sys_eval
-    executable executablepool sleepeachrow throwif
-    query query_table duckdb_execute getenv
+    AGAINST ALL AND ANTI ANY ARRAY AS ASOF BETWEEN BY CASE COLUMNS CROSS CUBE DISTINCT DIV ELSE ESCAPE EXCEPT EXCLUDE
+    EXISTS FETCH FILTER FINAL FOR FROM FULL GLOB GROUP HAVING ILIKE IN INDEX INNER INTERPOLATE INTERSECT IS JOIN KEY
+    LATERAL LIKE LIMIT MATCH MATERIALIZED MINUS NATURAL NEXT NOT OFFSET ON OPTION OR OUTER OVER PARTITION PIVOT PREWHERE
+    QUALIFY RECURSIVE REGEXP RENAME RLIKE ROLLUP SAMPLE SELECT SETS SOME SYMMETRIC THEN TOP UNION UNPIVOT USING VALUES
+    WHEN WHERE WITH XOR
     """
 )
+"""Words of the grammar that may stand before a parenthesis. One that the parser takes for a function's name counts as
+such."""
+
+SAMPLING_METHODS: Final = words("BERNOULLI RESERVOIR SYSTEM")
