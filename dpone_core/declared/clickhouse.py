@@ -14,8 +14,8 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
-    SqlSyntax,
     SqlNames,
+    SqlSyntax,
     SqlTraits,
 )
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode

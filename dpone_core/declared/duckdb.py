@@ -14,8 +14,8 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
-    SqlSyntax,
     SqlNames,
+    SqlSyntax,
     SqlTraits,
 )
 from dpone_core.model.special_values import SpecialValue

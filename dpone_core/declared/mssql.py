@@ -12,8 +12,8 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
-    SqlSyntax,
     SqlNames,
+    SqlSyntax,
     SqlTraits,
     words,
 )

@@ -10,8 +10,8 @@ from dpone_core.model.connector import (
     ConnectorDescriptor,
     ConnectorType,
     SourceTraits,
-    SqlSyntax,
     SqlNames,
+    SqlSyntax,
     SqlTraits,
 )
 from dpone_core.model.special_values import SpecialValue

@@ -104,7 +104,12 @@ class SqlHookProvider:
         ports = self.source if hook.connector is HookConnector.SOURCE else self.sink
         if ports is None or hook.sql is None:
             raise HookActionError("the connector executes no SQL", code="connector_has_no_statements")
-        script = StatementScript(sql=hook.sql, autocommit=hook.autocommit, token_values=context.token_values)
+        script = StatementScript(
+            sql=hook.sql,
+            autocommit=hook.autocommit,
+            read_only=hook.runs_read_only,
+            token_values=context.token_values,
+        )
         if hook.kind is not HookKind.DATA_QUALITY_PROBE:
             return HookResult(values={"statements": ports.execute(script)})
         violations = read_violations(ports.answer(script))

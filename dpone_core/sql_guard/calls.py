@@ -1,5 +1,5 @@
-"""Finds what a text calls: every name before a parenthesis must be a function that the engine brings itself and that only
-reads, or a word of its grammar (HOOK-30).
+"""Finds what a text calls: every name before a parenthesis must be a function that the engine brings itself and that
+only reads, or a word of its grammar (HOOK-30).
 
 The tokens decide, not the parser's classes: a parser of many dialects gives its own class to a name that one dialect
 does not know, and there the function is a user's.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dpone_core.model.connector import SqlNames, SqlSyntax, SqlTraits
-from dpone_core.sql_guard.nodes import SAMPLING_METHODS, WORDS_BEFORE_PARENTHESES
+from dpone_core.sql_guard import nodes
 
 _UNKNOWN: Final = "it calls a function that is none of the engine's own, or one that acts"
 _QUALIFIED: Final = "it calls a function of a schema, which may be a user's"
@@ -50,10 +50,8 @@ def type_obstacle(statement: Any, names: SqlNames) -> str | None:
     if names.types is None:
         return None
     for node in statement.find_all(exp.DataType):
-        kind = node.args.get("kind")
-        user_defined = node.this is exp.DataType.Type.USERDEFINED
-        name = kind.sql(dialect="postgres") if user_defined and kind is not None else str(node.this.value)
-        schema, _, bare = name.lower().rpartition(".")
+        name = str(node.sql(dialect="postgres")).lower().partition("(")[0].partition(" ")[0].partition("[")[0]
+        schema, _, bare = name.rpartition(".")
         if bare not in names.types or (schema and schema not in names.schemas):
             return _TYPE
     return None
@@ -88,7 +86,7 @@ def _call(tokens: Sequence[Any], index: int, parsed: _ParsedPlaces, names: SqlNa
         return None
     if kind == "IDENTIFIER" or "STRING" in kind:
         return _QUOTED
-    if not (text[:1].isalpha() or text[:1] == "_"):
+    if not _is_word(before):
         return None
     if index > 1 and tokens[index - 2].token_type.name == "DOT":
         return _qualified_call(tokens, index, names)
@@ -131,17 +129,56 @@ def _is_grammar(tokens: Sequence[Any], index: int, names: SqlNames) -> bool:
     """Whether the word before the parenthesis at `index` is no call: a keyword, a type, a method of sampling."""
     from sqlglot.parser import Parser
 
-    before = tokens[index - 1]
-    word = str(before.text).upper().rpartition(" ")[2]
-    if word in WORDS_BEFORE_PARENTHESES:
+    before, behind = tokens[index - 1], tokens[index - 2] if index > 1 else None
+    word = _last_word(before)
+    if word in nodes.RESERVED_WORDS or word in nodes.PREFIX_WORDS:
         return True
     if word == "APPLY":
-        return str(before.text).upper() != word or tokens[index - 2].text.upper() in ("CROSS", "OUTER")
-    if word in SAMPLING_METHODS:
-        return index > 1 and tokens[index - 2].token_type.name == "TABLE_SAMPLE"
+        return (
+            _is_word(behind) and _last_word(behind) in ("CROSS", "OUTER") if word == str(before.text).upper() else True
+        )
+    if word in nodes.WORDS_BEHIND_OPERANDS:
+        return _follows_an_operand(tokens, index - 1)
+    if word in nodes.GROUPINGS:
+        return _is_in_group_by(tokens, index - 1)
+    if word in nodes.QUANTIFIERS:
+        return behind is not None and (not _is_word(behind) or _last_word(behind) in ("LIKE", "ILIKE"))
+    if word in nodes.SAMPLING_METHODS:
+        return behind is not None and behind.token_type.name == "TABLE_SAMPLE"
     if names.types is not None:
         return str(before.text).lower().partition(" ")[0] in names.types
     return before.token_type in Parser.TYPE_TOKENS
+
+
+def _is_word(token: Any) -> bool:
+    return str(token.text)[:1].isalpha() or str(token.text)[:1] == "_"
+
+
+def _last_word(token: Any) -> str:
+    """Of `GROUP BY` and other tokens of several words the last."""
+    return str(token.text).upper().rpartition(" ")[2]
+
+
+def _follows_an_operand(tokens: Sequence[Any], index: int) -> bool:
+    """Whether what stands before `index` ends a value, a table or a query, so that no expression begins here."""
+    if index == 0:
+        return False
+    before = tokens[index - 1]
+    kind = before.token_type.name
+    if kind in ("R_PAREN", "R_BRACKET", "R_BRACE", "STAR", "NUMBER", "IDENTIFIER", "PARAMETER") or "STRING" in kind:
+        return True
+    if not _is_word(before):
+        return False
+    if _last_word(before) == "NOT":
+        return _follows_an_operand(tokens, index - 1) or _last_word(tokens[index - 2]) == "AS"
+    return _last_word(before) not in nodes.EXPRESSIONS_BEGIN_BEHIND
+
+
+def _is_in_group_by(tokens: Sequence[Any], index: int) -> bool:
+    for token in reversed(tokens[:index]):
+        if token.token_type.name in ("GROUP_BY", "SELECT", "FROM", "WHERE", "HAVING", "ORDER_BY"):
+            return bool(token.token_type.name == "GROUP_BY")
+    return False
 
 
 def _attribute(tokens: Sequence[Any], index: int) -> str | None:

@@ -186,8 +186,6 @@ def _obstacle(statement: Any, sql: SqlTraits) -> str | None:
                 return f"it calls {name}"
         elif name not in ALLOWED_NODES:
             return f"it holds a {name}"
-        if isinstance(node, (exp.Rollup, exp.Cube)) and not isinstance(node.parent, (exp.Group, exp.GroupingSets)):
-            return "it holds a grouping outside GROUP BY"
         if name == "Identifier" and _is_statement_word(node, sql):
             return "it holds a T-SQL statement word in place of a name"
     return None

@@ -9,15 +9,18 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import BoundSql, SqlText, bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .catalog import describe_statement
 from .database import Database, abandon
+from .errors import ENGINE, WRITES, sqlstate_of
 from .script import split_statements
 
 _FAILED: Final = "statement_failed"
+_READ_ONLY: Final = b"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 _MARK: Final = b"SELECT set_config('dpone.script', 'on', true)"
 _MARK_IS_SET: Final = b"SELECT current_setting('dpone.script', true) = 'on'"
 
@@ -32,8 +35,12 @@ class PostgresStatements:
         statements = split_statements(script.sql.text)
         with self._connect() as connection:
             try:
+                if script.read_only:
+                    connection.execute(_READ_ONLY)
                 self._run(connection, script, statements)
             except psycopg.Error as error:
+                if script.read_only and sqlstate_of(error) == WRITES:
+                    raise would_write_error(ENGINE) from error
                 raise self._database.error(error, "PostgreSQL refused a statement of the script", _FAILED) from error
         return len(statements)
 
@@ -47,6 +54,8 @@ class PostgresStatements:
                 rows = _first_rows(_stream_rows(psycopg.RawCursor(connection), bound))
                 return StatementAnswer(columns=columns, rows=tuple(rows))
             except psycopg.Error as error:
+                if sqlstate_of(error) == WRITES:
+                    raise would_write_error(ENGINE) from error
                 raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
 
     @contextmanager

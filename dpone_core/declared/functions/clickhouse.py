@@ -185,7 +185,7 @@ _SCALARS: Final = words(
     protocol quantizeBFloat16ToInt8 queryID queryString queryStringAndFragment rand32 rand64 randBernoulli
     randBinomial randCanonical randChiSquared randConstant randExponential randFisherF randLogNormal
     randNegativeBinomial randNormal randomFixedString randomPrintableASCII randomString randomStringUTF8
-    randPoisson randStudentT randUniform range readWKB readWkb readWKBLineString readWKBMultiLineString
+    randPoisson randStudentT randUniform range readWkb readWKB readWKBLineString readWKBMultiLineString
     readWKBMultiPoint readWKBMultiPolygon readWKBPoint readWKBPolygon readWKT readWkt readWKTLineString
     readWKTMultiLineString readWKTMultiPoint readWKTMultiPolygon readWKTPoint readWKTPolygon readWKTRing
     regexpExtract regexpPosition regexpQuoteMeta regionHierarchy regionIn regionToArea regionToCity
@@ -209,7 +209,7 @@ _SCALARS: Final = words(
     stringBytesUniq stringJaccardIndex stringJaccardIndexUTF8 stringToH3 subBitmap substringIndex
     substringIndexUTF8 substringUTF8 subtractDays subtractHours subtractInterval subtractMicroseconds
     subtractMilliseconds subtractMinutes subtractMonths subtractNanoseconds subtractQuarters subtractSeconds
-    subtractTupleOfIntervals subtractWeeks subtractYears svg SVG tgamma tid timeSeriesCopyTag timeSeriesCopyTags
+    subtractTupleOfIntervals subtractWeeks subtractYears SVG svg tgamma tid timeSeriesCopyTag timeSeriesCopyTags
     timeSeriesExtractTag timeSeriesFromGrid timeSeriesGroupToSamplingKey timeSeriesGroupToTags
     timeSeriesIdToGroup timeSeriesIdToTags timeSeriesIdToTagsGroup timeSeriesJoinTags
     timeSeriesMetricTypeToSuffixes timeSeriesPrometheusValueToString timeSeriesRange
@@ -253,7 +253,7 @@ _SCALARS: Final = words(
     tuplePositiveModuloByNumber tupleToNameValuePairs upperUTF8 uptime URLHash URLHierarchy URLPathHierarchy
     UTMToGeo UUIDNumToString UUIDStringToNum UUIDToNum UUIDv7ToDateTime validateNestedArraySizes variantElement
     variantType visibleWidth visitParamExtractBool visitParamExtractFloat visitParamExtractInt
-    visitParamExtractRaw visitParamExtractString visitParamExtractUInt visitParamHas widthBucket wkb WKB WKT wkt
+    visitParamExtractRaw visitParamExtractString visitParamExtractUInt visitParamHas widthBucket WKB wkb wkt WKT
     wordShingleMinHash wordShingleMinHashArg wordShingleMinHashArgCaseInsensitive
     wordShingleMinHashArgCaseInsensitiveUTF8 wordShingleMinHashArgUTF8 wordShingleMinHashCaseInsensitive
     wordShingleMinHashCaseInsensitiveUTF8 wordShingleMinHashUTF8 wordShingleSimHash

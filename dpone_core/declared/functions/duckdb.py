@@ -1,5 +1,6 @@
-"""What DuckDB itself brings and what only reads. Table functions that reach another system, load an extension or run text
-as SQL are not here. A test asks the engine. Contract: HOOK-30."""
+"""What DuckDB itself brings and what only reads. Table functions that reach another system, load an extension or
+run text as SQL are not here. A test asks the engine. Contract: HOOK-30.
+"""
 
 from __future__ import annotations
 

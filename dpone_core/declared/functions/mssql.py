@@ -1,5 +1,5 @@
-"""What SQL Server itself brings and what only reads, T-SQL of 2016 to 2025. `OPENQUERY` and its kin reach another system,
-and sequences move. Contract: HOOK-30.
+"""What SQL Server itself brings and what only reads, T-SQL of 2016 to 2025. `OPENQUERY` and its kin reach another
+system, and sequences move. Contract: HOOK-30.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What MySQL and MariaDB themselves bring and what only reads. `last_insert_id`, locks, waits, files and sequences are not
-here. A test asks a server. Contract: HOOK-30.
+"""What MySQL and MariaDB themselves bring and what only reads. `last_insert_id`, locks, waits, files and sequences are
+not here. A test asks a server. Contract: HOOK-30.
 """
 
 from __future__ import annotations

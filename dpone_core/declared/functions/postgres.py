@@ -73,7 +73,7 @@ _VOLATILE: Final = words(
 
 _GRAMMAR: Final = words(
     """
-    cast coalesce current_time current_timestamp extract greatest grouping least localtime localtimestamp
+    array cast coalesce current_time current_timestamp extract greatest grouping least localtime localtimestamp
     normalize nullif overlay position row substring treat trim xmlagg xmlconcat xmlelement xmlexists xmlforest
     xmlparse xmlpi xmlroot xmlserialize xmltable
     """

@@ -21,8 +21,8 @@ from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, S
 from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import HookConnector, HookKind, HookPhase, StrategyMode
 from dpone_core.planning.route import RouteRefusedError
-from dpone_core.sql_guard.verdict import SqlEffect, classify
 from dpone_core.sql_guard.lexing import go_lines
+from dpone_core.sql_guard.verdict import SqlEffect, classify
 from dpone_core.use_cases.plan import plan_process
 
 VERDICTS: dict[str, dict[str, list[str]]] = yaml.safe_load(
