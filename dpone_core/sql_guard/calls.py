@@ -69,6 +69,11 @@ class _ParsedPlaces:
             if "start" in node.meta and node.find_ancestor(exp.WithTableHint) is None
         }
         self.tables: list[str] = []
+        self.table_functions = {
+            node.meta["start"]
+            for node in statement.find_all(exp.Func)
+            if "start" in node.meta and isinstance(node.parent, (exp.Table, exp.Lateral))
+        }
         self.names: set[int] = set()
         for node in statement.find_all(exp.TableAlias, exp.Table):
             if isinstance(node, exp.Table):
@@ -92,7 +97,7 @@ def _call(tokens: Sequence[Any], index: int, parsed: _ParsedPlaces, names: SqlNa
         return _qualified_call(tokens, index, names)
     if text.lower() in names.file_functions:
         return None if _names_files_of_this_machine(tokens, index) else _FILE
-    if has_function(text, names):
+    if has_function(text, names) or _is_table_function(tokens, index, parsed, names):
         return None
     if before.start not in parsed.functions and _is_grammar(tokens, index, names):
         return None
@@ -102,9 +107,16 @@ def _call(tokens: Sequence[Any], index: int, parsed: _ParsedPlaces, names: SqlNa
 def has_function(name: str, names: SqlNames) -> bool:
     """Whether a call of this name, as it is written, can only be a function of the engine that reads."""
     lowered = name.lower()
-    if name in names.spelled or lowered in names.functions or lowered in names.table_functions:
-        return True
-    return _is_combined_aggregate(name, names)
+    return name in names.spelled or lowered in names.functions or _is_combined_aggregate(name, names)
+
+
+def _is_table_function(tokens: Sequence[Any], index: int, parsed: _ParsedPlaces, names: SqlNames) -> bool:
+    """Whether the call stands where a table does; elsewhere the same name may be a user's function."""
+    before = tokens[index - 1]
+    if str(before.text) not in names.table_functions and str(before.text).lower() not in names.table_functions:
+        return False
+    behind = _last_word(tokens[index - 2]) if index > 1 else ""
+    return before.start in parsed.table_functions or behind in ("FROM", "JOIN", "LATERAL", "APPLY")
 
 
 def _is_combined_aggregate(name: str, names: SqlNames) -> bool:

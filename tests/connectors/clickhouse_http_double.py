@@ -18,7 +18,6 @@ import socket
 import sys
 import tempfile
 import threading
-from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -68,6 +67,7 @@ class Endpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.directory = directory
         self.engine = chdb.connect(directory)
+        self.readers: dict[tuple[tuple[str, str], ...], Any] = {}
         self.applied: dict[str, str] = {}
         self.one_at_a_time = threading.Lock()
         self.faults: list[Fault] = []
@@ -171,11 +171,14 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.spoiled(sql, answer or b"")
 
     def _read(self, sql: str, settings: dict[str, str], bound: dict[str, str]) -> bytes:
-        """In a session of its own, because the engine lets no session leave read-only mode."""
-        with closing(chdb.connect(self.server.directory)) as session:
-            for name, value in settings.items():
+        """In a session for these settings, because the engine lets no session leave read-only mode."""
+        key = tuple(settings.items())
+        session = self.server.readers.get(key)
+        if session is None:
+            session = self.server.readers[key] = chdb.connect(self.server.directory)
+            for name, value in key:
                 session.query(f"SET {name} = '{value}'", "Null")
-            return _query(session, sql, bound)
+        return _query(session, sql, bound)
 
     def _insert(self, sql: str, fmt: str, body: bytes) -> bytes:
         descriptor, path = tempfile.mkstemp()

@@ -535,5 +535,5 @@ def test_a_hook_runs_every_statement_and_keeps_its_transaction(source: SourcePor
 def test_an_answer_cannot_write(source: SourcePorts, server: Server) -> None:
     assert source.statements is not None
     server("CREATE TABLE asked AS SELECT 1 AS v")
-    with refused("statement_failed", "only reads"):
+    with refused("statement_not_read_only", "would change something"):
         source.statements.answer(StatementScript(sql=SqlText(text="DELETE FROM asked RETURNING v")))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.types.string import TextLoader
 
 from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.errors import ConnectorError
@@ -19,6 +20,8 @@ from .database import Database, abandon
 from .errors import ENGINE, WRITES, sqlstate_of
 from .script import split_statements
 
+_READ_AS_TEXT: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")
+"""Python has no value for some of theirs: a script may answer with 'infinity' or an interval."""
 _FAILED: Final = "statement_failed"
 _READ_ONLY: Final = b"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 _MARK: Final = b"SELECT set_config('dpone.script', 'on', true)"
@@ -61,6 +64,8 @@ class PostgresStatements:
     @contextmanager
     def _connect(self) -> Iterator[psycopg.Connection]:
         connection = self._database.new_connection()
+        for type_name in _READ_AS_TEXT:
+            connection.adapters.register_loader(type_name, TextLoader)
         try:
             yield connection
         finally:
