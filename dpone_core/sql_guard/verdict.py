@@ -166,7 +166,7 @@ def _parse(text: str, dialect: str) -> tuple[list[Any], list[Any]] | None:
     try:
         tokens = list(sqlglot.tokenize(text, dialect=dialect))
         parsed = sqlglot.parse(text, dialect=dialect)
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+    except Exception:  # noqa: BLE001 - beside its own errors the parser raises IndexError, TypeError and more
         return None
     finally:
         log.disabled = was_disabled

@@ -82,7 +82,8 @@ MYSQL = (
     "CREATE TABLE orders (state varchar(9))",
     "CREATE TABLE victim (id int)",
     "INSERT INTO victim VALUES (1), (2), (3)",
-    "CREATE FUNCTION array_contains(x text, y text) RETURNS int MODIFIES SQL DATA BEGIN DELETE FROM victim; RETURN 0; END",
+    "CREATE FUNCTION array_contains(x text, y text) RETURNS int MODIFIES SQL DATA"
+    " BEGIN DELETE FROM victim; RETURN 0; END",
     "CREATE VIEW quiet AS SELECT array_contains('a', 'b') AS a",
 )
 
@@ -231,6 +232,11 @@ def script(sql: str, *, autocommit: bool = True, read_only: bool = True) -> Stat
     return StatementScript(sql=SqlText(text=sql), autocommit=autocommit, read_only=read_only)
 
 
+def read(ports: SourcePorts, request: ExtractRequest) -> None:
+    for _ in ports.source.open_stream(request, ports.source.describe(request)).batches():
+        pass
+
+
 @pytest.mark.parametrize("autocommit", [True, False])
 def test_a_hook_that_is_not_declared_as_changing_changes_nothing(engine: tuple[str, Engine], autocommit: bool) -> None:
     _, opened = engine
@@ -258,9 +264,7 @@ def test_a_query_of_the_source_changes_nothing(engine: tuple[str, Engine]) -> No
         text = f"{act.removesuffix(')')}) AS v" if act.endswith(")") else act
         request = ExtractRequest(query=SqlText(text=text))
         with pytest.raises(ConnectorError) as raised:
-            schema = opened.ports.source.describe(request)
-            for _ in opened.ports.source.open_stream(request, schema).batches():
-                pass
+            read(opened.ports, request)
         assert raised.value.code == WOULD_WRITE, (name, act)
         assert victims(opened) == 3, act
 
@@ -297,9 +301,7 @@ def test_every_text_of_the_corpus_that_reads_runs_and_changes_nothing(engine: tu
         try:
             opened.ports.statements.execute(statement)
         except ConnectorError as error:
-            if text in PARSED:
-                assert PARSED[text] in str(error.__cause__), text
-                continue
-            unread.append((text, error.code, str(error.__cause__)))
+            if PARSED.get(text, "\0") not in str(error.__cause__):
+                unread.append((text, error.code, str(error.__cause__)))
     assert unread == []
     assert victims(opened) == 3

@@ -8,7 +8,7 @@ from typing import Final
 
 from dpone_core.model.connector import words
 
-_STABLE: Final = words(
+STABLE: Final = words(
     """
     abs acos acosh add age aggregate ago alias any_value apply approx_count_distinct approx_quantile
     approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last
@@ -102,7 +102,7 @@ _STABLE: Final = words(
     path_join percent_rank pg_collation_is_visible pg_conf_load_time pg_conversion_is_visible
     pg_function_is_visible pg_get_constraintdef pg_get_expr pg_get_viewdef pg_has_role pg_is_other_temp_schema
     pg_my_temp_schema pg_opclass_is_visible pg_operator_is_visible pg_opfamily_is_visible
-    pg_postmaster_start_time pg_size_pretty pg_sleep pg_table_is_visible pg_ts_config_is_visible
+    pg_postmaster_start_time pg_size_pretty pg_table_is_visible pg_ts_config_is_visible
     pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible pg_type_is_visible pg_typeof pi
     position pow power prefix printf product quantile quantile_cont quantile_disc quarter radians range rank
     rank_dense reduce regexp_escape regexp_extract regexp_extract_all regexp_full_match regexp_matches
@@ -128,7 +128,7 @@ _STABLE: Final = words(
     """
 )
 
-_VOLATILE: Final = words(
+VOLATILE: Final = words(
     """
     gen_random_uuid random uuid uuidv4 uuidv7
     """
@@ -143,7 +143,7 @@ _GRAMMAR: Final = words(
 )
 """Read by the grammar."""
 
-FUNCTIONS: Final = _STABLE | _VOLATILE | _GRAMMAR
+FUNCTIONS: Final = STABLE | VOLATILE | _GRAMMAR
 
 TABLE_FUNCTIONS: Final = words(
     """

@@ -8,7 +8,7 @@ from typing import Final
 
 from dpone_core.model.connector import words
 
-_BOTH: Final = words(
+BOTH: Final = words(
     """
     abs acos adddate addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg bin bit_and bit_count bit_length
     bit_or bit_xor cast ceil ceiling char char_length character_length charset coalesce coercibility collation
@@ -51,7 +51,7 @@ _MARIADB: Final = words(
     """
 )
 
-FUNCTIONS: Final = _BOTH | _MYSQL | _MARIADB
+FUNCTIONS: Final = BOTH | _MYSQL | _MARIADB
 
 TABLE_FUNCTIONS: Final = words(
     """

@@ -10,7 +10,7 @@ from typing import Final
 
 from dpone_core.model.connector import words
 
-_STABLE: Final = words(
+STABLE: Final = words(
     """
     abbrev abs acos acosd acosh age area array_agg array_append array_cat array_dims array_fill array_length
     array_lower array_ndims array_position array_positions array_prepend array_remove array_replace
@@ -63,7 +63,7 @@ _STABLE: Final = words(
     """
 )
 
-_VOLATILE: Final = words(
+VOLATILE: Final = words(
     """
     clock_timestamp gen_random_uuid pg_database_size pg_indexes_size pg_is_in_recovery pg_relation_size
     pg_table_size pg_total_relation_size random timeofday
@@ -88,7 +88,7 @@ _LATER: Final = words(
 )
 """Newer than PostgreSQL 15."""
 
-FUNCTIONS: Final = _STABLE | _VOLATILE | _GRAMMAR | _LATER
+FUNCTIONS: Final = STABLE | VOLATILE | _GRAMMAR | _LATER
 
 OPERATORS: Final = words(
     """

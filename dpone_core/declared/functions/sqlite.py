@@ -6,7 +6,7 @@ from typing import Final
 
 from dpone_core.model.connector import words
 
-_BUILT_IN: Final = words(
+BUILT_IN: Final = words(
     """
     abs acos acosh asin asinh atan atan2 atanh avg bm25 cast ceil ceiling changes char coalesce cos cosh count
     cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp first_value floor
@@ -29,7 +29,7 @@ _LATER: Final = words(
 )
 """Newer than SQLite 3.40, or compiled in by some."""
 
-FUNCTIONS: Final = _BUILT_IN | _LATER
+FUNCTIONS: Final = BUILT_IN | _LATER
 
 TABLE_FUNCTIONS: Final = words(
     """
