@@ -47,7 +47,7 @@ def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
             code=QUERY_NOT_READ_ONLY,
             message=f"the source query must be one read-only SELECT, which cannot be proven: {verdict.reason}",
             path=where,
-            fix="move other statements into a hook",
+            fix="move other statements into a hook, and calls of your own functions into a view",
         )
 
 
