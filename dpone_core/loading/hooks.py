@@ -40,11 +40,11 @@ class HookFailedError(ETLExecutionError):
 
     code = "hook_failed"
 
-    def __init__(self, hook: HookDefinition, code: str) -> None:
+    def __init__(self, hook: HookDefinition, code: str, *, fix: str | None = None) -> None:
         self.hook_id = hook.id
         self.phase = hook.phase
         self.reason = code
-        super().__init__(f"{hook.phase} '{hook.id}' failed ({code})")
+        super().__init__(f"{hook.phase} '{hook.id}' failed ({code})", fix=fix)
 
 
 class HookOutcomeUnknownError(ETLExecutionError):
@@ -136,7 +136,8 @@ def execute_hook(hook: HookDefinition, provider: HookProvider, context: HookCont
     try:
         result = provider.execute(hook, context)
     except ETLExecutionError as error:
-        raise HookFailedError(hook, error.code) from error
+        fix = error.fix if hook.type == SQL_TYPE else None  # a package's words may hold anything
+        raise HookFailedError(hook, error.code, fix=fix) from error
     return select_declared_results(result, provider.traits)
 
 
