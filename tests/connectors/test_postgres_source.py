@@ -405,7 +405,7 @@ def test_a_query_cannot_write(source: SourcePorts, server: Server) -> None:
         "CREATE TABLE untouched AS SELECT 1 AS v; CREATE FUNCTION wiped() RETURNS int LANGUAGE sql AS"
         " 'DELETE FROM untouched RETURNING 1'"
     )
-    with refused("source_query_refused"):
+    with refused("statement_not_read_only"):
         read(source, query("SELECT wiped() AS v"))
     assert server("SELECT count(*) FROM untouched") == [(1,)]
 
