@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import clickhouse as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
@@ -13,9 +14,9 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
-    words,
 )
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
@@ -23,20 +24,19 @@ MEMORY_LIMIT_BYTES: Final = 4 * 1024**3
 MAX_PARTITIONS_PER_INSERT: Final = 1_000
 """Set on every session (the engine's default is 100); a block with more partitions is refused by name (CH-12)."""
 
-_TABLE_FUNCTIONS: Final = words(
-    """
-    cluster clusterallreplicas dictionary file generate_series generateseries merge null numbers numbers_mt values
-    view zeros zeros_mt
-    """
-)
-
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.CLICKHOUSE,
     sql=SqlTraits(
         dialect="clickhouse",
         syntax=frozenset({SqlSyntax.BACKSLASH_ESCAPES}),
         maintenance=rf"OPTIMIZE\s+TABLE\s+{SQL_NAME}(\s+ON\s+CLUSTER\s+{SQL_NAME})?(\s+FINAL)?",
-        table_functions=_TABLE_FUNCTIONS,
+        names=SqlNames(
+            functions=names.ANY_CASE,
+            spelled=names.AS_SPELLED,
+            aggregates=names.AGGREGATES,
+            combinators=names.COMBINATORS,
+            table_functions=names.TABLE_FUNCTIONS,
+        ),
     ),
     extra="clickhouse",
     uri_schemes=("chdb", "clickhouse", "clickhouses"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import mssql as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
@@ -11,6 +12,7 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
     words,
@@ -47,6 +49,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         dialect="tsql",
         syntax=frozenset({SqlSyntax.BRACKETED_NAMES, SqlSyntax.GO_LINES}),
         maintenance=rf"UPDATE\s+STATISTICS\s+{SQL_NAME}(\s+WITH\s+FULLSCAN)?",
+        names=SqlNames(functions=names.FUNCTIONS, table_functions=names.TABLE_FUNCTIONS, methods=names.METHODS),
         statement_words=_STATEMENT_WORDS,
     ),
     extra="mssql",

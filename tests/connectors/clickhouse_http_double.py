@@ -65,7 +65,9 @@ class Endpoint(ThreadingHTTPServer):
 
     def __init__(self, directory: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.directory = directory
         self.engine = chdb.connect(directory)
+        self.readers: dict[tuple[tuple[str, str], ...], Any] = {}
         self.applied: dict[str, str] = {}
         self.one_at_a_time = threading.Lock()
         self.faults: list[Fault] = []
@@ -155,20 +157,28 @@ class Handler(BaseHTTPRequestHandler):
         insert = _INSERT.match(query)
         sql = query if insert else "\n".join(part for part in (query, body.decode()) if part)
         settings = {k: v for k, v in parameters.items() if k not in _TRANSPORT and not k.startswith("param_")}
+        read_only = settings.pop("readonly", "0")
         bound = {k.removeprefix("param_"): v for k, v in parameters.items() if k.startswith("param_")}
         self.server.strike(sql, "never")
         with self.server.one_at_a_time:
             self.server.strike(sql, "before")
-            self.server.apply(settings)
-            if insert:
-                answer = self._insert(sql, insert.group(1), body)
+            if read_only != "0":
+                answer = self._read(sql, {**settings, "readonly": read_only}, bound)
             else:
-                found = _FORMAT.search(sql)
-                answer = self.server.engine.query(
-                    sql, found.group(1) if found else "TabSeparated", params=bound
-                ).bytes()
+                self.server.apply(settings)
+                answer = self._insert(sql, insert.group(1), body) if insert else _query(self.server.engine, sql, bound)
             self.server.strike(sql, "after")
         return self.server.spoiled(sql, answer or b"")
+
+    def _read(self, sql: str, settings: dict[str, str], bound: dict[str, str]) -> bytes:
+        """In a session for these settings, because the engine lets no session leave read-only mode."""
+        key = tuple(settings.items())
+        session = self.server.readers.get(key)
+        if session is None:
+            session = self.server.readers[key] = chdb.connect(self.server.directory)
+            for name, value in key:
+                session.query(f"SET {name} = '{value}'", "Null")
+        return _query(session, sql, bound)
 
     def _insert(self, sql: str, fmt: str, body: bytes) -> bytes:
         descriptor, path = tempfile.mkstemp()
@@ -190,6 +200,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[:sent])
+
+
+def _query(session: Any, sql: str, bound: dict[str, str]) -> bytes:
+    found = _FORMAT.search(sql)
+    answer: bytes = session.query(sql, found.group(1) if found else "TabSeparated", params=bound).bytes()
+    return answer
 
 
 if __name__ == "__main__":

@@ -102,11 +102,12 @@ def ports_of(session: Session) -> SinkPorts:
 
 
 def _source_of(session: Session, connection: Connection) -> SourcePorts:
+    reading = session.reading()
     if session.embedded:
         blocks = embedded_blocks(str(Path(embedded_path(connection)).resolve()))
     else:
-        blocks = served_blocks(session)
-    source = ClickHouseSource(session, blocks)
+        blocks = served_blocks(reading)
+    source = ClickHouseSource(reading, blocks)
     return SourcePorts(
         source=source,
         metrics=ClickHouseSourceProbe(source),
