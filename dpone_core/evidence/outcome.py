@@ -163,6 +163,19 @@ class RunReport:
     def exit_code(self) -> int:
         return self.failure.exit_code if self.failure is not None else 0
 
+    @property
+    def process(self) -> str:
+        return self.facts.process
+
+    @property
+    def run_id(self) -> str:
+        return self.facts.run_id
+
+    @property
+    def result(self) -> LoadResult | None:
+        """The counts of the last attempt; None when the run was refused before any."""
+        return self.outcome.result if self.outcome is not None else None
+
     def as_json(self) -> dict[str, object]:
         return {
             "manifest": self.facts.manifest,

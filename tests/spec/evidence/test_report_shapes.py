@@ -16,6 +16,7 @@ import pytest
 from dpone_core import api
 from dpone_core.api import RunOptions
 from dpone_core.errors import DponeError, ETLExecutionError
+from dpone_core.evidence.outcome import RunReport
 from dpone_core.evidence.throughput import run_throughput, step_throughput
 from dpone_core.invocation import RunArguments
 from dpone_core.manifest.resolve import load_manifest
@@ -74,6 +75,8 @@ def test_the_old_failure_constructor_makes_no_claim_about_a_load() -> None:
 def test_python_callers_get_the_report_or_the_error_itself(project: Project) -> None:
     project.written(flow())
     report = api.run(project.root / "m.yaml", run_id="r1", environment=project.environment)
+    assert isinstance(report, RunReport) and report.result is not None
+    assert (report.process, report.run_id, report.result.inserted_rows) == ("orders", "r1", 3)
     assert report.as_json()["passed"] is True
     project.written(flow(source__table={"name": "absent"}))
     with pytest.raises(DponeError) as error:
