@@ -44,7 +44,12 @@ def run_html(document: object, redactor: Redactor, *, evidence_sha256: str | Non
     """
     run = JsonView(document)
     report = run.at("report") or run
-    page = _Page(markup=Markup(redactor=redactor), run=run, report=report, verdict=run_verdict(report, _target_of(run)))
+    page = _Page(
+        markup=Markup(redactor=redactor),
+        run=run,
+        report=report,
+        verdict=run_verdict(report, _target_of(run), run.text("plan", "strategy", "mode")),
+    )
     return page.html(evidence_sha256)
 
 

@@ -119,7 +119,7 @@ class ETLProcessor:
             LoadStatus.COMMITTED,
             inserted_rows=loaded.result.inserted_rows,
             updated_rows=loaded.result.updated_rows,
-            loaded_rows=loaded.result.inserted_rows,
+            loaded_rows=loaded.result.loaded_rows,
         )
         publish_load_record(
             context.runtime.evidence, context.plan, context.identity, loaded.result, execution.evidence()

@@ -90,7 +90,7 @@ class LoadGovernanceFinalizationCoordinator:
         evidence.capture(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)
-        metrics = recorder.run_metrics(finalized.inserted_rows)
+        metrics = recorder.run_metrics(context.commit_state.result.loaded_rows)
         context.commit_state.result = context.commit_state.result.with_acceptance(metrics)
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 

@@ -168,6 +168,7 @@ def _run_facts(execution: RunExecution, end: StepExit) -> _StepFacts:
         policy_snapshot_id=planned.snapshot.policy_snapshot_id,
         transfer_plan=load.transfer_plan,
         partitions=load.partitions,
+        strategy=load.strategy,
     )
     evidence = done.evidence
     return _StepFacts(
@@ -266,6 +267,7 @@ def _result(facts: _StepFacts, end: StepExit, failure: FailureFacts | None) -> S
         checkpoint_state=outcome.checkpoint_state if outcome else None,
         source_state=outcome.source_state if outcome else None,
         retry_classification=outcome.retry if outcome else facts.retry,
+        failed_gate=outcome.failed_gate if outcome else None,
     )
 
 
@@ -282,6 +284,7 @@ def _counters(outcome: LoadOutcome | None) -> StepCounters:
         gates_passed=outcome.gate_counts.passed,
         gates_failed=outcome.gate_counts.failed,
         gates_warned=outcome.gate_counts.warned,
+        gates_skipped=outcome.gate_counts.skipped,
         acceptance_required=outcome.acceptance_required,
         acceptance_sides=len(acceptance.snapshots) if acceptance else 0,
         acceptance_warnings=acceptance.warnings if acceptance else 0,

@@ -103,7 +103,7 @@ class NativeStagedCoordinator:
         }
         record_finalized(context, started_at, finished_at, details)
         self._cleanup(whole)
-        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))
+        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.loaded_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _stage(self) -> tuple[StagedPartition, ...]:
