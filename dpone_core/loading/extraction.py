@@ -97,7 +97,7 @@ def prepare_extraction(
 def _choose_window(config: LoadConfig, schema: TableSchema, saved: str | None, newest: str | None) -> CursorWindow:
     """The cursor values to read: from `saved` on, both ends as text, None for an open end.
 
-    An append must read every row exactly once. Rows with the newest value may still be arriving, so it leaves that
+    An append must read no row twice and miss none. Rows with the newest value may still be arriving, so it leaves that
     value to the next load. A merge may read a row twice: it includes the newest value, and starts earlier by the
     lookback.
     """
