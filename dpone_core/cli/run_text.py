@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dpone_core.cli.console import problem_lines
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.evidence.window import describe_window
 from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StrategyMode
@@ -25,7 +26,8 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
         *(f"  gate      {line}" for line in _unpassed_gates(outcome)),
     ]
     if plan is not None and plan.source.incremental is not None:
-        lines.append(f"  window    {_window(plan.target.strategy, plan.source.incremental)}")
+        planned = _window(plan.target.strategy, plan.source.incremental)
+        lines.append(f"  window    {describe_window(outcome.window) or planned}")
     if outcome.failure is not None:
         lines.append(f"  error     {outcome.failure.line}")
         lines += [f"  recovery  {sentence}" for sentence in recovery_advice(outcome)]

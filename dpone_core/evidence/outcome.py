@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from dpone_core.errors import DponeError
-from dpone_core.evidence.audit import LoadStep
+from dpone_core.evidence.audit import LoadStep, utc_text
 from dpone_core.evidence.throughput import run_throughput
 from dpone_core.model.decision import RuntimeDecision, summarise
 from dpone_core.model.identity import LoadIdentity
@@ -63,7 +63,8 @@ class FailureFacts:
 class LoadOutcome:
     """The facts about one finished attempt. `failure` is None after success, as are `boundary` and `retry` then.
 
-    `quality_gates` is the JSON of the gate report, None when no gate was evaluated. `transfer_plan` (a fingerprint) and
+    `quality_gates` is the JSON of the gate report, None when no gate was evaluated; `window` that of the cursor values
+    that were read, None for a load without cursor. `transfer_plan` (a fingerprint) and
     `partitions` (their number) are set for a load that published partitions which other processes staged.
     """
 
@@ -81,6 +82,7 @@ class LoadOutcome:
     gate_counts: GateCounts = field(default_factory=GateCounts)
     acceptance_required: bool = False
     strategy: StrategyMode | None = None
+    window: Mapping[str, object] | None = None
     steps: tuple[LoadStep, ...] = ()
     decisions: tuple[RuntimeDecision, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -324,6 +326,9 @@ def _details(outcome: LoadOutcome) -> dict[str, object]:
         "load_id": outcome.identity.load_id,
         "source_state": outcome.source_state.value,
         "strategy": None if outcome.strategy is None else outcome.strategy.value,
+        "started_at": utc_text(outcome.started_at),
+        "finished_at": utc_text(outcome.finished_at),
+        **({"window": dict(outcome.window)} if outcome.window is not None else {}),
         "run_throughput": run_throughput(counters, outcome.duration_seconds),
         "runtime_decisions": summarise(outcome.decisions),
         "reconciliation_metrics": reconciliation,

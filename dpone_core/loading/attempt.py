@@ -156,6 +156,9 @@ def _build_outcome(
         gate_counts=_count_gates(commit_state.gate_report),
         acceptance_required=request.snapshot.acceptance.is_required,
         strategy=request.plan.target.strategy,
+        window=None
+        if commit_state.window is None
+        else commit_state.window.as_json(request.config.sink.governance.window_values),
         transfer_plan=None if commit_state.stored_plan is None else commit_state.stored_plan.plan_fingerprint,
         partitions=None if commit_state.stored_plan is None else len(commit_state.stored_plan.plan.ranges),
         steps=tuple(step_log.steps),

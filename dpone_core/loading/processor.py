@@ -109,6 +109,7 @@ class ETLProcessor:
                 "target_absent": extraction.target.created,
                 "added_columns": list(extraction.target.added.names),
             }
+        context.commit_state.window = extraction.read_window
         context.commit_state.result = LoadResult(converted_values=unknown_counts(extraction.request.special_values))
         return extraction
 

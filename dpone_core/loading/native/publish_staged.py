@@ -267,7 +267,8 @@ class NativeStagedCoordinator:
         """
         resume = self.transfer.resume
         partitions = resume.planned if self.transfer.resumed else resume.active
-        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
+        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["rows"] = self.context.commit_state.result.staged_rows
             try:
                 for handle in () if whole is None else (whole,):
                     self.staged.cleanup(handle.ref)
