@@ -12,6 +12,7 @@ from dpone_core.authoring.source import TableSection, type_is
 from dpone_core.declared.registry import DESIGNED_SINKS, FILE_SINKS, KEYED_SINKS, LEGACY_SINKS, SINK_TYPES
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import PartitionGranularity, RowIdentityMode, UnsupportedPolicy
+from dpone_core.model.read_window import WindowValues
 from dpone_core.model.vocabulary import FinalizationPhase, LineagePreset, SchemaEvolution, StrategyMode
 
 
@@ -141,6 +142,9 @@ class LoadGovernanceSection(Section):
     """Audit tables."""
     decision_audit: DecisionAuditSection = DecisionAuditSection()
     """Rows for automatic decisions."""
+    window_values: WindowValues = WindowValues.SHOW
+    """Whether reports of an incremental load show from which to which cursor value it has read; `hide` where these
+    values are nobody else's business."""
 
     @property
     def audits(self) -> bool:

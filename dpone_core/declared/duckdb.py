@@ -27,6 +27,10 @@ MEMORY_LIMIT_BYTES: Final = 2 * 1024**3
 STREAMING_LIMIT_BYTES: Final = 640 << 20
 """For everything else a sink does: rows pass through, and blocks that are cached beyond it give way."""
 
+_DELIVERY: Final = (
+    "one publication per load id: its marker is written in the same transaction and looked at before any repetition"
+)
+
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.DUCKDB,
     sql=SqlTraits(
@@ -59,7 +63,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.FULL_REFRESH,
                 name="swap_in_transaction",
                 atomic_for="whole target: one transaction",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=("no constraint or index on the target",),
             ),
@@ -67,14 +71,14 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.INCREMENTAL_APPEND,
                 name="insert_in_transaction",
                 atomic_for="whole load: one transaction",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
             ),
             Finaliser(
                 strategy=StrategyMode.INCREMENTAL_MERGE,
                 name="merge_in_transaction",
                 atomic_for="whole load: one transaction",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=("the target holds each key once",),
             ),
@@ -82,7 +86,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.PARTITION_REPLACE,
                 name="replace_in_transaction",
                 atomic_for="whole load: one transaction deletes the staged partitions and inserts the staged rows",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
             ),
         ),

@@ -19,7 +19,9 @@ from dpone_core.model.connector import (
 from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
-_DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
+_DELIVERY: Final = (
+    "one publication per load id: its marker is written in the same transaction and looked at before any repetition"
+)
 _OWNER: Final = "the role owns the target"
 
 DESCRIPTOR: Final = ConnectorDescriptor(

@@ -155,6 +155,10 @@ def _build_outcome(
         quality_gates=None if commit_state.gate_report is None else commit_state.gate_report.as_json(),
         gate_counts=_count_gates(commit_state.gate_report),
         acceptance_required=request.snapshot.acceptance.is_required,
+        strategy=request.plan.target.strategy,
+        window=None
+        if commit_state.window is None
+        else commit_state.window.as_json(request.config.sink.governance.window_values),
         transfer_plan=None if commit_state.stored_plan is None else commit_state.stored_plan.plan_fingerprint,
         partitions=None if commit_state.stored_plan is None else len(commit_state.stored_plan.plan.ranges),
         steps=tuple(step_log.steps),
@@ -178,5 +182,6 @@ def _count_gates(report: QualityGateReport | None) -> GateCounts:
     return GateCounts(
         passed=statuses.count(GateStatus.PASSED),
         failed=statuses.count(GateStatus.FAILED),
-        warned=statuses.count(GateStatus.WARNING) + statuses.count(GateStatus.SKIPPED),
+        warned=statuses.count(GateStatus.WARNING),
+        skipped=statuses.count(GateStatus.SKIPPED),
     )

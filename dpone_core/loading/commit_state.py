@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferRun
+from dpone_core.model.read_window import ReadWindow
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
@@ -28,6 +29,7 @@ class CommitState:
     `load_in_doubt`: an operator has to look at the target, because an earlier load may be in it without a saved cursor,
     or because what this run published earlier is not in it any more.
     `native_checkpoint`: the state of the checkpoints of a native transfer, None until its target was touched.
+    `window`: the cursor values that this attempt reads, None for a load without cursor.
     `stored_plan`: the transfer plan that another process stored and whose partitions this process stages or publishes.
     """
 
@@ -40,6 +42,7 @@ class CommitState:
     gate_report: QualityGateReport | None = None
     native_checkpoint: CheckpointState | None = None
     stored_plan: TransferRun | None = None
+    window: ReadWindow | None = None
 
     def mark_committing(self) -> None:
         """Call it just before the commit is sent: the target state is unknown until the sink has answered."""

@@ -23,6 +23,7 @@ from dpone_core.loading.shared_steps import (
     add_columns,
     converted_details,
     evaluate_gates,
+    record_export,
     record_finalized,
     snapshot_source,
     snapshot_target,
@@ -102,6 +103,7 @@ class LegacyLoadGovernanceCoordinator:
         on a termination waits until the source state is durable.
         """
         yield from payload.pump.batches()
+        record_export(self.context, payload)
         refuse_rows_without_window(payload.extraction, payload.pump.counters.rows)
         cancellation = self.context.runtime.cancellation
         cancellation.checkpoint()

@@ -109,6 +109,7 @@ class ETLProcessor:
                 "target_absent": extraction.target.created,
                 "added_columns": list(extraction.target.added.names),
             }
+        context.commit_state.window = extraction.read_window
         context.commit_state.result = LoadResult(converted_values=unknown_counts(extraction.request.special_values))
         return extraction
 
@@ -119,7 +120,7 @@ class ETLProcessor:
             LoadStatus.COMMITTED,
             inserted_rows=loaded.result.inserted_rows,
             updated_rows=loaded.result.updated_rows,
-            loaded_rows=loaded.result.inserted_rows,
+            loaded_rows=loaded.result.loaded_rows,
         )
         publish_load_record(
             context.runtime.evidence, context.plan, context.identity, loaded.result, execution.evidence()

@@ -27,6 +27,7 @@ from dpone_core.loading.shared_steps import (
     add_columns,
     converted_details,
     evaluate_gates,
+    record_export,
     record_finalized,
     refuse_no_partition,
     snapshot_source,
@@ -70,6 +71,7 @@ class LoadGovernanceFinalizationCoordinator:
         sink.target.preflight(request)
         handle = self._stage(request, payload)
         try:
+            record_export(context, payload)
             self._project_lineage(handle)
             receipt = self._evaluate_gates(execution, handle, payload)
             recorder.validate(self._list_datasets(payload, handle))
@@ -90,7 +92,7 @@ class LoadGovernanceFinalizationCoordinator:
         evidence.capture(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)
-        metrics = recorder.run_metrics(finalized.inserted_rows)
+        metrics = recorder.run_metrics(context.commit_state.result.loaded_rows)
         context.commit_state.result = context.commit_state.result.with_acceptance(metrics)
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
@@ -205,7 +207,8 @@ class LoadGovernanceFinalizationCoordinator:
         record_finalized(self.context, started_at, finished_at, details)
 
     def _cleanup(self, handle: StagedHandle) -> None:
-        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
+        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["rows"] = handle.staged_rows
             try:
                 self.staged.cleanup(handle.ref)
             except DponeError as error:

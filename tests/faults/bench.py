@@ -23,6 +23,7 @@ import sqlglot  # noqa: F401
 from dpone_core.cli.signals import SignalCancellation
 from dpone_core.cli.step import write_receipt
 from dpone_core.evidence.outcome import failure_facts
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.vocabulary import StepKind
@@ -98,7 +99,7 @@ def run(
         started_at=started_at,
         finished_at=clock.utc_now(),
     )
-    write_receipt(str(root / f"{run_id}.receipt"), execution, end)
+    write_receipt(str(root / f"{run_id}.receipt"), execution, end, Redactor())
     (root / f"{run_id}.calls").write_text("\n".join(moments.lines), encoding="utf-8")
     return exit_code
 

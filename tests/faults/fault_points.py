@@ -145,10 +145,12 @@ class WatchedProbe(Watched):
 
 
 class WatchedFiles(Watched):
-    """Evidence files by their name. The report of a transfer has the run id in its name; a line has its suffix only."""
+    """Evidence files by their name; of files that appear together, the first one's. The report of a transfer has the
+    run id in its name; a line has its suffix only."""
 
     def _line(self, method: str, arguments: tuple[Any, ...]) -> str:
-        name = str(arguments[0]).rpartition("/")[2]
+        named = arguments[0] if isinstance(arguments[0], str) else next(iter(arguments[0]))
+        name, method = named.rpartition("/")[2], method.removesuffix("_together")
         return f"{method} native.{name.rpartition('.')[2]}" if name.startswith("native_") else f"{method} {name}"
 
 

@@ -2,7 +2,9 @@
 not one).
 
 An engine whose hash tables do not spill to disk counts distinct values in separate queries: all columns together up to
-`LARGE_TABLE_ROWS` rows, above that one column per query, so that one hash table at a time is in memory.
+`LARGE_TABLE_ROWS` rows, above that one column per query, so that one hash table at a time is in memory. They see one
+state of the table where the engine has transactions (`snapshot`); on ClickHouse, which has none, each query sees the
+rows of its own moment.
 """
 
 from __future__ import annotations
@@ -68,13 +70,15 @@ def _column(schema: TableSchema, name: str, place: str) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkProbeDialect:
-    """How one engine finds a table and counts in it; `rows` runs a small query."""
+    """How one engine finds a table and counts in it; `rows` runs a small query. Inside the block that `snapshot` opens
+    all of them see one state of the table."""
 
     resolve: Callable[[TableName], TableName]
     schema_of: Callable[[TableName], TableSchema | None]
     qualify: Callable[[TableName], str]
     rows: Callable[[str], Sequence[Sequence[Any]]]
     counts: CountDialect
+    snapshot: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 class SqlSinkProbe:
@@ -93,10 +97,11 @@ class SqlSinkProbe:
         schema = dialect.schema_of(table)
         if schema is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        return measure(
-            request,
-            schema,
-            dialect.counts,
-            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualify(table)}")[0],
-            place="table",
-        )
+        with dialect.snapshot():
+            return measure(
+                request,
+                schema,
+                dialect.counts,
+                lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualify(table)}")[0],
+                place="table",
+            )

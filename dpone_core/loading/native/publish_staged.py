@@ -103,7 +103,7 @@ class NativeStagedCoordinator:
         }
         record_finalized(context, started_at, finished_at, details)
         self._cleanup(whole)
-        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))
+        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.loaded_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _stage(self) -> tuple[StagedPartition, ...]:
@@ -267,7 +267,8 @@ class NativeStagedCoordinator:
         """
         resume = self.transfer.resume
         partitions = resume.planned if self.transfer.resumed else resume.active
-        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
+        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["rows"] = self.context.commit_state.result.staged_rows
             try:
                 for handle in () if whole is None else (whole,):
                     self.staged.cleanup(handle.ref)

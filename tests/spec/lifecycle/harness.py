@@ -14,6 +14,7 @@ import yaml
 
 from dpone_core.errors import ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.loading.attempt import AttemptResult, run_attempt
 from dpone_core.loading.context import LoadRequest, LoadSessions
 from dpone_core.manifest.resolve import load_manifest
@@ -75,6 +76,10 @@ class JournalFiles:
     def publish(self, relative_path: str, content: bytes) -> None:
         self.journal.write(f"file {Path(relative_path).name}")
         self.published[relative_path] = content
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        for path, content in contents.items():
+            self.publish(path, content)
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return self.published.get(relative_path)
@@ -168,11 +173,12 @@ class Attempt:
         control = NamedControlTables(self.warehouse)
         schema = config.sink.governance.state_schema
         source = MemorySource(journal=self.journal, schema=ORDERS, data=self.data)
+        audit = AuditTrail(control=control, schema=schema, redactor=Redactor())
         return nullcontext(
             LoadSessions(
                 source=self.source or source.ports(),
                 sink=self.sink or self.warehouse.ports(),
-                audit=AuditTrail(control=control, schema=schema) if planned.plan.audit_schema else None,
+                audit=audit if planned.plan.audit_schema else None,
                 cursor=CursorStore(control=control, schema=schema) if config.state is StateType.SINK else None,
                 lease=LeaseStore(control=control, schema=schema, exclusive_process=False),
                 intents=IntentStore(control=control, schema=schema) if config.state is StateType.SINK else None,

@@ -12,14 +12,17 @@ from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
 def sink_probe(database: Database) -> SqlSinkProbe:
-    """A probe that counts distinct values in separate queries: DuckDB does not spill these hash tables, and loads run
-    with a lower memory limit."""
+    """A probe that counts distinct values in separate queries of one transaction: DuckDB does not spill these hash
+    tables, and loads run with a lower memory limit."""
     return SqlSinkProbe(
         SinkProbeDialect(
             resolve=resolve,
             schema_of=partial(schema_of, database.rows),
             qualify=qualify,
             rows=database.rows,
+            snapshot=partial(
+                database.transaction, code="sink_query_failed", message="DuckDB did not measure the table"
+            ),
             counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
         )
     )
