@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from dpone_core.errors import DponeError, ETLExecutionError, LoadInProgressError
+from dpone_core.errors import DponeError, ETLExecutionError, LeaseLostError
 from dpone_core.evidence.audit import StepOutcome
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
@@ -83,23 +83,20 @@ def refuse_load_in_doubt(context: LoadContext, saved: SavedCursor | None) -> Non
 
 
 def refuse_lost_lease(context: LoadContext) -> None:
-    """Renews the lease just before a commit (STATE-13). Raises LoadInProgressError when another load has taken it.
+    """Renews the lease just before a commit (STATE-13). Raises LeaseLostError when another load has taken it.
 
     The renewal also protects a lease that had expired unnoticed: no other load can acquire it during the commit.
     """
     leases, lease = context.sessions.lease, context.lease
     if leases is not None and lease is not None and not leases.renew(lease, context.runtime.clock.utc_now()):
-        raise LoadInProgressError(
-            "another load acquired the lease of this target while this load ran, so this one does not publish",
-            fix="wait until that load has ended, then run again",
-        )
+        raise LeaseLostError
 
 
 def arm_commit(context: LoadContext, extraction: Extraction, rows: int) -> None:
     """The last step before a commit: renews the lease and, for an append with rows, stores its commit intent.
 
     `rows` is the number of rows about to be appended; without any, a repetition does no harm and no intent is stored.
-    Raises LoadInProgressError when the lease is lost. An intent whose write fails is withdrawn before the error goes
+    Raises LeaseLostError when the lease is lost. An intent whose write fails is withdrawn before the error goes
     on.
     """
     refuse_lost_lease(context)

@@ -16,6 +16,7 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.control import HeldRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,8 @@ class StageRequest:
     order. Staged rows get a lineage value as a DEFAULT that is constant for the load. The DEFAULT (not the column) is
     removed before publication, so that the definition of the target names no load. `unique_key` identifies a row for
     incremental_merge. `target_only` names payload columns that the source does not have: batches carry NULL there, and
-    a merge keeps the target's value in rows that it updates.
+    a merge keeps the target's value in rows that it updates. `fence` is the lease under which the load publishes; a sink
+    with transactions refuses a publication whose lease another load has.
     """
 
     identity: LoadIdentity
@@ -57,6 +59,7 @@ class StageRequest:
     lineage: LineageColumns
     unique_key: tuple[str, ...] = ()
     target_only: tuple[str, ...] = ()
+    fence: HeldRow | None = None
 
     @property
     def ref(self) -> LoadRef:

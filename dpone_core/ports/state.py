@@ -9,6 +9,7 @@ from typing import Protocol
 from dpone_core.errors import ETLExecutionError
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
+from dpone_core.ports.control import HeldRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +75,12 @@ class CommitIntents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A held lease of one target; `owner` is the load id."""
+    """A held lease of one target; `owner` is the load id. `row` is its control row, which fences the commit: a sink
+    with transactions locks it inside the one that publishes."""
 
     key: str
     owner: str
+    row: HeldRow | None = None
 
 
 class TargetLease(Protocol):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from dpone_core.errors import LoadInProgressError
+from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables, HeldRow
 from dpone_core.ports.state import Lease
 
 LEASE_DURATION: Final = timedelta(minutes=5)
@@ -80,11 +80,13 @@ class LeaseStore:
             _VERSION: now,
         }
         expected = None if stored is None else {"owner": stored["owner"], "expires_at": stored["expires_at"]}
-        if not self.control.compare_and_set(table, {"lease_key": key}, expected, row):
+        if not self._replace(table, {"lease_key": key}, expected, row):
             raise LoadInProgressError(
-                "another load acquired the lease of this target at the same time", fix="wait for it, then run again"
+                "another load acquired the lease of this target at the same time, or is publishing under it",
+                fix="wait for it, then run again",
             )
-        return Lease(key=key, owner=identity.load_id)
+        held = HeldRow(table=table, key={"lease_key": key}, values={"owner": identity.load_id})
+        return Lease(key=key, owner=identity.load_id, row=held)
 
     def renew(self, lease: Lease, now: datetime) -> bool:
         """Extends the lease to five minutes from `now`. Returns False, and writes nothing, when another load has it."""
@@ -99,6 +101,15 @@ class LeaseStore:
     def release(self, lease: Lease) -> None:
         """Gives the lease up; does nothing when another load has it."""
         self.control.compare_and_set(lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, None)
+
+    def _replace(self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow) -> bool:
+        """False also while the transaction that publishes under the lease holds its row."""
+        try:
+            return self.control.compare_and_set(table, key, expected, new)
+        except ConnectorError as error:
+            if error.code != "control_table_busy":
+                raise
+            return False
 
     def _read(self, key: str) -> ControlRow | None:
         rows = self.control.read(lease_table(self.schema), {"lease_key": key})

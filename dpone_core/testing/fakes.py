@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectorError, LeaseLostError
 from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
@@ -155,6 +155,7 @@ class MemoryStaging:
         target = tables.get(handle.request.target)
         marker = f"{handle.request.identity.run_id}|{handle.request.identity.load_id}"
         if target is None or target.marker != marker:
+            self._require_lease(handle.request)
             staged = tables[handle.table]
             rows, updated = publish_rows(handle.request, None if target is None else target.rows, staged.rows)
             replaced = target is None or handle.request.strategy is StrategyMode.FULL_REFRESH
@@ -168,6 +169,14 @@ class MemoryStaging:
             updated_rows=found.updated_rows,
             total_rows=len(found.rows),
         )
+
+    def _require_lease(self, request: StageRequest) -> None:
+        fence = request.fence
+        if fence is None:
+            return
+        found = MemoryControlTables(self._warehouse).read(fence.table, fence.key)
+        if not found or not _matches(found[0], fence.values):
+            raise LeaseLostError
 
     def cleanup(self, ref: LoadRef) -> None:
         self._warehouse.journal.write("sink.cleanup")

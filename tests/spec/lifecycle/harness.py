@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.ports.control import ControlRow, ControlTable
 from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts, SourcePorts
+from dpone_core.ports.state import Lease
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
@@ -164,6 +166,11 @@ class Attempt:
         found = [row for row in rows if row["step_id"] == step_id]
         return {**found[-1], "details": json.loads(str(found[-1]["details_json"]))}
 
+    def _leases(self, control: NamedControlTables, schema: str) -> LeaseStore:
+        fenced = self.sink is None or isinstance(self.sink.control, MemoryControlTables)
+        kind = LeaseStore if fenced else UnfencedLeases
+        return kind(control=control, schema=schema, exclusive_process=False)
+
     def _sessions(self, config: LoadConfig, planned: PlannedProcess) -> AbstractContextManager[LoadSessions]:
         control = NamedControlTables(self.warehouse)
         schema = config.sink.governance.state_schema
@@ -174,10 +181,17 @@ class Attempt:
                 sink=self.sink or self.warehouse.ports(),
                 audit=AuditTrail(control=control, schema=schema) if planned.plan.audit_schema else None,
                 cursor=CursorStore(control=control, schema=schema) if config.state is StateType.SINK else None,
-                lease=LeaseStore(control=control, schema=schema, exclusive_process=False),
+                lease=self._leases(control, schema),
                 intents=IntentStore(control=control, schema=schema) if config.state is StateType.SINK else None,
             )
         )
+
+
+class UnfencedLeases(LeaseStore):
+    """Leases that lie beside another sink than the one that publishes, whose transaction cannot lock them."""
+
+    def acquire(self, config: LoadConfig, identity: LoadIdentity, now: datetime) -> Lease:
+        return replace(super().acquire(config, identity, now), row=None)
 
 
 class HeldSignals:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dpone_core.connectors._sql.control_rows import require_compatible, retry_lost_change
+from dpone_core.connectors._sql.control_rows import report_busy, require_compatible, retry_lost_change
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectionLostError
@@ -14,7 +14,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
 from .catalog import qualify, resolve, target_table
-from .database import Ask, Database
+from .database import Ask, Database, is_lock_timeout
 from .publish import lock_publications
 from .staging import ensure_schema
 
@@ -88,7 +88,10 @@ class MssqlControlTables:
     def _compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        with self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask:
+        with (
+            report_busy(is_lock_timeout),
+            self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask,
+        ):
             sql, parameters = _select(table, key, _OURS)
             found = ask(sql, parameters)
             if not found:

@@ -1,0 +1,33 @@
+"""The fence of a commit: the lease of a load, locked and compared inside the transaction that publishes.
+
+The row is locked last, just before the COMMIT. Whoever wants the lease waits for the transaction from then on, and looks
+at the target only when it has ended; a load whose lease has gone by then rolls back. Until then the lease can be renewed
+beside a publication that takes long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.ports.control import ControlRow, HeldRow
+
+Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+
+
+def holds_locked(ask: Ask, row: HeldRow, sql: str, parameters: Sequence[object]) -> bool:
+    """Whether `sql`, which locks the row and selects its values in their order, finds those that are held."""
+    found = ask(sql, parameters)
+    return bool(found) and tuple(found[0]) == tuple(row.values.values())
+
+
+def holds_by_update(ask: Ask, row: HeldRow, table: str) -> bool:
+    """For an engine whose conflicts are found by writing: updates the row to what it says.
+
+    A row that another transaction has changed since this one began is a conflict, which the engine raises.
+    """
+    settings = ", ".join(f"{quote_ansi(name)} = {quote_ansi(name)}" for name in row.values)
+    wanted: ControlRow = {**row.key, **row.values}
+    conditions = " AND ".join(f"{quote_ansi(name)} = ?" for name in wanted)
+    return ask(f"UPDATE {table} SET {settings} WHERE {conditions}", list(wanted.values())) == [(1,)]
