@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from dpone_core.model.identity import LoadId
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferRun
 from dpone_core.model.vocabulary import (
@@ -27,6 +28,7 @@ class CommitState:
     `gate_report`: the report of the evaluated gates, None before the evaluation.
     `load_in_doubt`: an operator has to look at the target, because an earlier load may be in it without a saved cursor,
     or because what this run published earlier is not in it any more.
+    `examined_intent`: the load whose commit intent was found and examined; the intent of no other load is replaced.
     `native_checkpoint`: the state of the checkpoints of a native transfer, None until its target was touched.
     `stored_plan`: the transfer plan that another process stored and whose partitions this process stages or publishes.
     """
@@ -37,6 +39,7 @@ class CommitState:
     result: LoadResult = field(default_factory=LoadResult)
     unproven_hook: bool = False
     load_in_doubt: bool = False
+    examined_intent: LoadId | None = None
     gate_report: QualityGateReport | None = None
     native_checkpoint: CheckpointState | None = None
     stored_plan: TransferRun | None = None

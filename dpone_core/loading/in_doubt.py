@@ -2,8 +2,7 @@
 
 Before an append commits, it stores a commit intent: its load id and the cursor state it read. While the saved cursor is
 still that one, the next load asks the sink whether the earlier load is in the target, before pre-hooks and before any
-mutation. Not a journal and not a fence: nothing is repeated or rolled back and no state is advanced; an
-operator decides.
+mutation. Not a journal: nothing is repeated or rolled back and no state is advanced; an operator decides.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dpone_core.evidence.audit import StepOutcome
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
+from dpone_core.model.identity import LoadId
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.state import CommitIntent, CommitIntents, SavedCursor
 
@@ -51,19 +51,29 @@ class EarlierLoadUnknownError(ETLExecutionError):
         )
 
 
-def refuse_load_in_doubt(context: LoadContext, saved: SavedCursor | None) -> None:
-    """Asks the sink about an earlier append whose cursor was not saved, and refuses to load over it.
+def read_settled_cursor(context: LoadContext) -> SavedCursor | None:
+    """Reads the saved cursor, after asking the sink about an earlier append whose cursor was not saved.
 
-    Raises LoadAlreadyCommittedError when its rows are in the target and EarlierLoadUnknownError when the sink cannot
-    say. When they are not in the target, the load goes on with the warning `earlier_load_not_published`.
+    The cursor is read last: the earlier load may have been late and saved it meanwhile. Raises
+    LoadAlreadyCommittedError when the rows of that load are in the target and EarlierLoadUnknownError when the sink
+    cannot say. When they are not in the target, the load goes on with the warning `earlier_load_not_published`.
     """
-    intents = context.sessions.intents
-    if intents is None or context.plan.target.strategy is not StrategyMode.INCREMENTAL_APPEND:
-        return
-    intent = intents.read(context.config)
-    if intent is None or intent.is_settled_by(saved):
-        return
+    cursor, intents = context.sessions.cursor, context.sessions.intents
+    saved = cursor.read(context.config) if cursor is not None else None
+    intent = None if intents is None else intents.read(context.config)
+    if intent is None or cursor is None:
+        return saved
+    context.commit_state.examined_intent = intent.identity.load_id
+    if intent.is_settled_by(saved):
+        return saved
     is_in_target = _is_in_target(context, intent)
+    saved = cursor.read(context.config)
+    if not intent.is_settled_by(saved):
+        _refuse_unless_absent(context, intent, is_in_target)
+    return saved
+
+
+def _refuse_unless_absent(context: LoadContext, intent: CommitIntent, is_in_target: bool | None) -> None:
     context.step_log.note(
         "earlier_load_examined",
         GOVERNANCE_PHASE,
@@ -96,30 +106,32 @@ def arm_commit(context: LoadContext, extraction: Extraction, rows: int) -> None:
     """The last step before a commit: renews the lease and, for an append with rows, stores its commit intent.
 
     `rows` is the number of rows about to be appended; without any, a repetition does no harm and no intent is stored.
-    Raises LeaseLostError when the lease is lost. An intent whose write fails is withdrawn before the error goes
-    on.
+    Raises LeaseLostError when the lease is lost, or when another load has stored an intent since this one looked. An
+    intent whose write fails is withdrawn before the error goes on.
     """
     refuse_lost_lease(context)
     intents = context.sessions.intents
     if intents is None or not rows or context.plan.target.strategy is not StrategyMode.INCREMENTAL_APPEND:
         return
     try:
-        _arm(context, intents, extraction, extraction.saved_cursor)
+        armed = _arm(context, intents, extraction, extraction.saved_cursor, context.commit_state.examined_intent)
     except BaseException:
         withdraw_commit(context)  # it may be stored although the answer was lost
         raise
+    if not armed:
+        raise LeaseLostError
 
 
 def rearm_commit(context: LoadContext, extraction: Extraction) -> None:
     """Stores the intent again, now against the cursor that another load saved while this one committed.
 
     Otherwise that cursor would make the intent look resolved, and the next load would not ask about this one. Best
-    effort.
+    effort. The intent of a later load is not replaced.
     """
     intents, cursor = context.sessions.intents, context.sessions.cursor
     if intents is not None and cursor is not None and context.commit_state.result.staged_rows != 0:
         with suppress(DponeError):
-            _arm(context, intents, extraction, cursor.read(context.config))
+            _arm(context, intents, extraction, cursor.read(context.config), context.identity.load_id)
 
 
 def withdraw_commit(context: LoadContext) -> None:
@@ -132,7 +144,13 @@ def withdraw_commit(context: LoadContext) -> None:
             context.sessions.intents.withdraw(context.config, context.identity)
 
 
-def _arm(context: LoadContext, intents: CommitIntents, extraction: Extraction, seen: SavedCursor | None) -> None:
+def _arm(
+    context: LoadContext,
+    intents: CommitIntents,
+    extraction: Extraction,
+    seen: SavedCursor | None,
+    replaced: LoadId | None,
+) -> bool:
     publications = context.sessions.sink.publications
     intent = CommitIntent(
         identity=context.identity,
@@ -140,7 +158,7 @@ def _arm(context: LoadContext, intents: CommitIntents, extraction: Extraction, s
         cursor_value=extraction.next_cursor,
         target_mark=None if publications is None else publications.last_marker(context.plan.target.table),
     )
-    intents.arm(context.config, intent, context.runtime.clock.utc_now())
+    return intents.arm(context.config, intent, replaced, context.runtime.clock.utc_now())
 
 
 def _is_in_target(context: LoadContext, intent: CommitIntent) -> bool | None:

@@ -46,8 +46,8 @@ class StageRequest:
     order. Staged rows get a lineage value as a DEFAULT that is constant for the load. The DEFAULT (not the column) is
     removed before publication, so that the definition of the target names no load. `unique_key` identifies a row for
     incremental_merge. `target_only` names payload columns that the source does not have: batches carry NULL there, and
-    a merge keeps the target's value in rows that it updates. `fence` is the lease under which the load publishes; a sink
-    with transactions refuses a publication whose lease another load has.
+    a merge keeps the target's value in rows that it updates. `fence` is the lease of the load; a sink with transactions
+    refuses a publication whose lease another load has.
     """
 
     identity: LoadIdentity

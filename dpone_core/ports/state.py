@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from dpone_core.errors import ETLExecutionError
-from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.identity import LoadId, LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import HeldRow
 
@@ -64,8 +64,9 @@ class CommitIntents(Protocol):
 
     def read(self, config: LoadConfig) -> CommitIntent | None: ...
 
-    def arm(self, config: LoadConfig, intent: CommitIntent, at: datetime) -> None:
-        """Durable when it returns; replaces the intent before it."""
+    def arm(self, config: LoadConfig, intent: CommitIntent, replaced: LoadId | None, at: datetime) -> bool:
+        """Replaces the intent of load `replaced` (None: there is none). Durable when it returns True; False, with
+        nothing written, when another load's intent is stored: that load may be in the target."""
         ...
 
     def withdraw(self, config: LoadConfig, identity: LoadIdentity) -> None:

@@ -1,7 +1,7 @@
 """The fence of a commit: the lease of a load, locked and compared inside the transaction that publishes.
 
-The row is locked last, just before the COMMIT. Whoever wants the lease waits for the transaction from then on, and looks
-at the target only when it has ended; a load whose lease has gone by then rolls back. Until then the lease can be renewed
+The row is locked last, just before the COMMIT. From then on whoever wants the lease waits for the transaction, and
+looks at the target only when it has ended. A load whose lease has gone rolls back. Until then the lease can be renewed
 beside a publication that takes long.
 """
 

@@ -5,8 +5,8 @@ The order is the same on every engine. It waits for other publications of the ta
 the target from the catalogue. If the target carries the marker of this load, the load is already published and nothing
 changes. Otherwise it runs the statements of the strategy, compares the number of rows in the target with the expected
 one, writes the marker, locks the lease, which must still be this load's, and commits. Any difference rolls back, which
-leaves the target unchanged. Readers see the old rows or the new rows. When the answer to COMMIT is lost, the marker says
-whether it happened.
+leaves the target unchanged. Readers see the old rows or the new rows. When the answer to COMMIT is lost, the marker
+says whether it happened.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class TransactionDialect:
     """How one engine runs a transaction and keeps others out of the target.
 
     `rows` runs a query outside of any transaction. `keep_publications_out` and `keep_writers_out` wait for other
-    publications of the target and for any other writer of it, and keep them out until the transaction ends. `holds` locks
-    a control row until then and says whether its values are the held ones. After an error of the class `in_doubt` it is
-    unknown whether the COMMIT happened.
+    publications of the target and for any other writer of it, and keep them out until the transaction ends. `holds`
+    locks a control row until then and says whether its values are the held ones. After an error of the class `in_doubt`
+    it is unknown whether the COMMIT happened.
     """
 
     begin: Begin
@@ -120,8 +120,8 @@ class PublicationDialect(Generic[Table]):
 def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> FinalizeResult:
     """Publishes one staged load. If the load is already published it changes nothing and returns its counts.
 
-    Raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or `physical_design_mismatch`, or LeaseLostError, when
-    the target is certainly unchanged, and CommitOutcomeUnknownError when that is not known.
+    Raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or `physical_design_mismatch`, or LeaseLostError,
+    when the target is certainly unchanged, and CommitOutcomeUnknownError when that is not known.
     """
     return _Publication(dialect, handle).run()
 

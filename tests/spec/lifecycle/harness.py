@@ -53,18 +53,21 @@ class NamedControlTables(MemoryControlTables):
                     self._journal.write(f"step {row['step_id']} {row['status']}")
                 case "__dpone__loads":
                     self._journal.write(f"load {row['status']}")
-                case "__dpone__commit_intents":
-                    self._journal.write("intent armed")
-                case _:
-                    self._journal.write("state advanced")
 
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        what = "lease" if table.name == "__dpone__leases" else "intent"
         is_own = new is not None and expected is not None and expected.get("owner") == new.get("owner")
-        self._journal.write(f"{what} {'released' if new is None else 'renewed' if is_own else 'taken'}")
-        return super().compare_and_set(table, key, expected, new)
+        if table.name == "__dpone__leases":
+            self._journal.write(f"lease {'released' if new is None else 'renewed' if is_own else 'taken'}")
+        elif new is None:
+            self._journal.write("intent released")
+        done = super().compare_and_set(table, key, expected, new)
+        if done and table.name == "__dpone__cursor_state":
+            self._journal.write("state advanced")
+        elif done and new is not None and table.name == "__dpone__commit_intents":
+            self._journal.write("intent armed")
+        return done
 
 
 @dataclass(slots=True)
