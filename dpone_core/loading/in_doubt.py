@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from dpone_core.errors import DponeError, ETLExecutionError, LeaseLostError
+from dpone_core.errors import ConnectorError, DponeError, ETLExecutionError, LeaseLostError
 from dpone_core.evidence.audit import StepOutcome
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
@@ -48,6 +48,24 @@ class EarlierLoadUnknownError(ETLExecutionError):
             f"load {intent.identity.load_id} ended while it was publishing, and the sink cannot say whether its rows "
             "are in the target",
             fix=_WAY_OUT,
+        )
+
+
+def revoke_earlier_loads(context: LoadContext, keep: frozenset[str]) -> None:
+    """Takes from earlier loads what they could publish late, when this one took over a lease that was not given back.
+
+    Stands before any look at the target, so that what is seen there stays true. `keep` are names of staging that this
+    run uses itself. Only for a sink that cannot check the lease where it publishes.
+    """
+    lease, revocation = context.lease, context.sessions.sink.revocation
+    if lease is None or not lease.taken_over or revocation is None:
+        return
+    taken = revocation.revoke(context.plan.target.ref(context.identity), keep)
+    context.commit_state.earlier_loads_revoked = True
+    if taken:
+        details: dict[str, object] = {"staging": list(taken)}
+        context.step_log.note(
+            "earlier_staging_revoked", GOVERNANCE_PHASE, GOVERNANCE_KIND, StepOutcome.WARNING, details
         )
 
 
@@ -100,6 +118,19 @@ def refuse_lost_lease(context: LoadContext) -> None:
     leases, lease = context.sessions.lease, context.lease
     if leases is not None and lease is not None and not leases.renew(lease, context.runtime.clock.utc_now()):
         raise LeaseLostError
+
+
+def name_lost_lease(context: LoadContext, refused: ConnectorError) -> ConnectorError:
+    """LeaseLostError where a sink refused to publish because the next load has taken the staging, else `refused`."""
+    if context.sessions.sink.revocation is None:
+        return refused
+    try:
+        refuse_lost_lease(context)
+    except LeaseLostError as lost:
+        return lost
+    except DponeError:
+        return refused
+    return refused
 
 
 def arm_commit(context: LoadContext, extraction: Extraction, rows: int) -> None:

@@ -13,7 +13,7 @@ from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
-from dpone_core.loading.in_doubt import read_settled_cursor, rearm_commit
+from dpone_core.loading.in_doubt import read_settled_cursor, rearm_commit, revoke_earlier_loads
 from dpone_core.loading.native.conflicts import find_own_staging, refuse_open_transfers
 from dpone_core.loading.native.service import NativeLoad, NativeTransferService
 from dpone_core.loading.payload import LoadedPayload
@@ -40,6 +40,7 @@ class ETLProcessor:
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
         self._report_leftovers()
+        revoke_earlier_loads(context, find_own_staging(context))
         saved = read_settled_cursor(context)
         if context.plan.source.partitioning is None:
             refuse_open_transfers(context)

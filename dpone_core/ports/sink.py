@@ -235,6 +235,19 @@ class TargetPort(Protocol):
         ...
 
 
+class RevocationPort(Protocol):
+    """Takes the right to publish from earlier loads of a target, by taking away what they publish from. For sinks that
+    cannot check a lease in the transaction that publishes."""
+
+    def revoke(self, ref: LoadRef, keep: frozenset[str]) -> tuple[str, ...]:
+        """Renames what other loads of the target of `ref` have staged, but not `keep`, and waits for their statements:
+        from then on none of them changes the target. What was renamed is kept, as proof of what they did. Returns the
+        names it had.
+
+        Raises ConnectorError `load_in_progress` when a statement of an earlier load does not end."""
+        ...
+
+
 class PublicationPort(Protocol):
     """Finds out what publications did to a target; changes nothing. A sink without this port leaves the outcome of
     every load of a dead process unknown, and its commits are not counted."""

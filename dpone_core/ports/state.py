@@ -77,11 +77,13 @@ class CommitIntents(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A held lease of one target; `owner` is the load id. `row` is its control row, which fences the commit: a sink
-    with transactions locks it inside the one that publishes."""
+    with transactions locks it inside the one that publishes. `taken_over`: another load had it and never gave it back,
+    so that load may still be at work."""
 
     key: str
     owner: str
     row: HeldRow | None = None
+    taken_over: bool = False
 
 
 class TargetLease(Protocol):
@@ -92,10 +94,14 @@ class TargetLease(Protocol):
         ...
 
     def renew(self, lease: Lease, now: datetime) -> bool:
-        """Extends the lease from `now` on; False when another owner has it. It is a check and a claim, but not a fence:
-        it cannot stop a process that has lost its lease."""
+        """Extends the lease from `now` on; False when another owner has it. A look, not the fence: that is the sink's,
+        which checks the lease where it publishes or takes the staging of earlier loads away."""
         ...
 
     def release(self, lease: Lease) -> None:
         """Does nothing when the lease was taken over meanwhile."""
+        ...
+
+    def abandon(self, lease: Lease, now: datetime) -> None:
+        """Lets the lease expire instead of giving it up: the next load takes it over at once."""
         ...
