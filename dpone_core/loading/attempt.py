@@ -112,9 +112,9 @@ def _renew_while_running(context: LoadContext, lease: Lease | None) -> AbstractC
 
 
 def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
-    """Releases the lease after a failure, or lets it expire when this load or an earlier one may still publish: the
-    next load then takes it over, and the staging away. An error is a warning: the lease expires by itself, and the cause
-    of the failed load must stay visible."""
+    """Releases the lease after a failure, or lets it expire when this load or an earlier one may still publish, so that
+    the next load takes their staging away. An error is a warning: the lease expires by itself, and the cause of the
+    failed load must stay visible."""
     leases, state = context.sessions.lease, context.commit_state
     if leases is None or lease is None:
         return

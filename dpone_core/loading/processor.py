@@ -39,8 +39,8 @@ class ETLProcessor:
         context = self.context
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
-        self._report_leftovers()
         revoke_earlier_loads(context, find_own_staging(context))
+        self._report_leftovers()
         saved = read_settled_cursor(context)
         if context.plan.source.partitioning is None:
             refuse_open_transfers(context)

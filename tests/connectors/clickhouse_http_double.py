@@ -6,7 +6,7 @@ matching statement meets its stage. "before", "after": it is refused with `code`
 or after it was executed. "cut", "text": its Arrow answer ends at the border of a batch, or goes on as an error text,
 with the transport itself unharmed. "half": the connection is dropped in the middle of the answer. "never": it is not
 executed and not answered, for as long as the endpoint lives. "held": it is executed when the next faults are planned,
-however long that takes. The answer of `/_faults` says how often each fault planned
+however long that takes; `/_held` counts such statements. The answer of `/_faults` says how often each fault planned
 before could still have struck.
 """
 
@@ -73,6 +73,7 @@ class Endpoint(ThreadingHTTPServer):
         self.one_at_a_time = threading.Lock()
         self.faults: list[Fault] = []
         self.replanned = threading.Event()
+        self.held = 0
 
     def apply(self, settings: dict[str, str]) -> None:
         """Makes the engine's settings those of this request; unchanged ones cost nothing."""
@@ -100,6 +101,7 @@ class Endpoint(ThreadingHTTPServer):
                     fault.skip -= 1
                     continue
                 fault.times -= 1
+                self.held += stage == "held"
                 if stage in ("never", "held"):
                     (threading.Event() if stage == "never" else self.replanned).wait()
                     return
@@ -123,6 +125,9 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         body = self._body()
+        if parts.path == "/_held":
+            self._reply(200, str(self.server.held).encode())
+            return
         if parts.path == "/_faults":
             left = [fault.times for fault in self.server.faults]
             self.server.faults = [Fault(**fault) for fault in json.loads(body)]

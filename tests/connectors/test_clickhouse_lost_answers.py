@@ -81,6 +81,11 @@ class Faults:
         finally:
             self.struck = self.send([]) == [0]
 
+    def held(self) -> int:
+        """How many statements the endpoint has kept waiting since it began."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/_held", timeout=10) as answer:
+            return int(answer.read())
+
     def send(self, faults: Sequence[Mapping[str, object]]) -> object:
         body = json.dumps(list(faults)).encode()
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/_faults", data=body, timeout=10) as answer:

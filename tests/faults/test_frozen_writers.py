@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -28,6 +29,8 @@ from dpone_core.wiring.connectors import SinkLock, open_sink
 from tests.connectors.mssql_servers import mssql_server
 from tests.connectors.sessions import connection
 from tests.connectors.test_clickhouse_lost_answers import Faults, faults
+from tests.faults.bench import connections, seen
+from tests.faults.load_matrix import manifest
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import CHECKOUT, Finished, Project, append_flow
 
@@ -55,6 +58,8 @@ class Server:
 
     kind: ConnectorType
     uri: str
+    schema: str = "raw"
+    state: str = "etl_state"
     lock: SinkLock = field(default_factory=lambda: SinkLock(timeout_seconds=20, holder="test"))
 
     @contextmanager
@@ -65,22 +70,22 @@ class Server:
 
     def leases(self) -> list[Mapping[str, Any]]:
         with self.control() as control:
-            return [dict(row) for row in control.read(lease_table("etl_state"), {})]
+            return [dict(row) for row in control.read(lease_table(self.state), {})]
 
     def end_leases(self) -> None:
         """What time does."""
         with self.control() as control:
-            for row in control.read(lease_table("etl_state"), {}):
+            for row in control.read(lease_table(self.state), {}):
                 ended = {**row, "expires_at": datetime(2026, 1, 1, tzinfo=UTC)}
                 key = {"lease_key": row["lease_key"]}
-                assert control.compare_and_set(lease_table("etl_state"), key, {"owner": row["owner"]}, ended)
+                assert control.compare_and_set(lease_table(self.state), key, {"owner": row["owner"]}, ended)
 
     def ids(self) -> list[int]:
         rows = self.rows()
         return sorted(int(row[0]) for row in rows)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        sql = "SELECT id, name, updated_at FROM raw.orders"
+        sql = f"SELECT id, name, updated_at FROM {self.schema}.orders"
         match self.kind:
             case ConnectorType.POSTGRES:
                 import psycopg
@@ -160,7 +165,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
                 yield Server(ConnectorType.POSTGRES, uri)
         case "clickhouse":
             faults: Faults = request.getfixturevalue("faults")
-            yield Server(ConnectorType.CLICKHOUSE, f"clickhouse://127.0.0.1:{faults.port}/default")
+            own = f"s{uuid4().hex[:8]}"
+            uri = f"clickhouse://127.0.0.1:{faults.port}/default"
+            yield Server(ConnectorType.CLICKHOUSE, uri, schema=own, state=f"{own}_state")
         case _:
             with mssql_server() as double:
                 yield MssqlTarget(ConnectorType.MSSQL, double.uri, run=double.run)
@@ -186,8 +193,14 @@ def make(tmp_path: Path, server: Server, writers: list[Writer]) -> Make:
             project.source("CREATE TABLE orders (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)")
             project.add_orders(*LATE)
         if strategy == "partition_replace":
-            changes = {"sink__options": {"physical_design": {"partition_by": {"column": "id"}}}, **changes}
-        fields = {"sink__type": str(server.kind), "sink__strategy": options, **changes}
+            changes = {"sink__options__physical_design": {"partition_by": {"column": "id"}}, **changes}
+        fields = {
+            "sink__type": str(server.kind),
+            "sink__strategy": options,
+            "sink__table": {"schema": server.schema, "name": "orders"},
+            "sink__options__load_governance": {"enabled": True, "audit": {"state_schema": server.state}},
+            **changes,
+        }
         if strategy in ("full_refresh", "partition_replace"):
             fields |= {"source__options": None, "state": None}
         project.written(append_flow(**fields))
@@ -242,3 +255,20 @@ def test_a_writer_that_was_stopped_behind_its_commit_is_found_there(make: Make, 
     assert server.ids() == [1, 2]
     writer.project.add_orders(NEW)
     assert writer.rival("next").exit_code == 0 and server.ids() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("sink", ["duckdb", "files"])
+def test_a_stopped_writer_of_an_engine_of_one_process_keeps_its_rival_out(
+    tmp_path: Path, writers: list[Writer], sink: str
+) -> None:
+    """Its lock ends with the process and not with time, so its commit is never late."""
+    project = Project(tmp_path, environment=connections(tmp_path, sink))
+    project.orders(LATE)
+    project.written(manifest(sink))
+    server = Server(ConnectorType(sink), connections(tmp_path, sink)["DPONE_CONN_DWH"])
+    writers.append(Writer(project, server))
+    late = writers[-1].freeze("staged.finalize" if sink == "duckdb" else "commit_intents", "before")
+    rival = writers[-1].rival()
+    assert rival.exit_code == 1 and rival.code == "load_in_progress"
+    assert writers[-1].wake(late)["status"] == "success"
+    assert seen(tmp_path, sink).ids == [1, 2]
