@@ -251,6 +251,22 @@ class MemoryProbe:
         return count_metrics(self._warehouse.tables[request.table].rows, request)
 
 
+class MemoryRevocation:
+    """RevocationPort over a MemoryWarehouse: takes staging away for good."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def revoke(self, ref: LoadRef, keep: frozenset[str]) -> tuple[str, ...]:
+        self._warehouse.journal.write("sink.revoke")
+        own = MemoryStaging(self._warehouse).staging_name(ref)
+        found = [left.table for left in MemoryTarget(self._warehouse).leftovers(ref.target, ref.staging_schema)]
+        taken = [table for table in found if table != own and table.name not in keep]
+        for table in taken:
+            del self._warehouse.tables[table]
+        return tuple(table.name for table in taken)
+
+
 class MemoryStatements:
     """StatementPort that counts statements, which end with a semicolon, and executes nothing.
 

@@ -1,7 +1,7 @@
 """Whoever takes over a target of ClickHouse takes the staging of earlier loads away: their late statements are refused.
 
 The late statement has been sent and stands still until the rival has loaded. Wire-tested against an HTTP endpoint over
-chDB, which runs one statement at a time. Contract: STATE-28, CH-33.
+chDB, which runs one statement at a time. Contract: STATE-28.
 """
 
 from __future__ import annotations
@@ -81,6 +81,33 @@ def test_a_statement_that_arrives_behind_the_revocation_is_refused(
     [error] = raised
     assert isinstance(error, ConnectorError) and error.code == "finaliser_refused", error
     late.staged.cleanup(handle.ref)
+
+
+def test_a_finished_shadow_is_taken_away_too(late: OpenSink, rival: OpenSink, faults: Faults) -> None:
+    """It needs no staging any more: only its own name keeps the exchange from it."""
+    table = fresh_table()
+    late.load(request(table, StrategyMode.FULL_REFRESH, "L0"), parts(*OLD))
+    handle = late.staged.stage(request(table, StrategyMode.INCREMENTAL_MERGE, "late"), iter([parts((1, "b"))]))
+    raised: list[BaseException] = []
+
+    def publish() -> None:
+        try:
+            late.staged.finalize(handle)
+        except BaseException as error:
+            raised.append(error)
+
+    before, thread = faults.held(), threading.Thread(target=publish)
+    with faults.planned(match="^EXCHANGE TABLES", stage="held"):
+        thread.start()
+        while faults.held() == before:
+            assert thread.is_alive(), raised
+            time.sleep(0.02)
+        assert rival.ports.revocation is not None
+        taken = rival.ports.revocation.revoke(request(table, StrategyMode.FULL_REFRESH, "rival").ref, NOBODY)
+    thread.join(60)
+    assert len(taken) == 2 and len(raised) == 1 and held(rival, table) == OLD
+    late.staged.cleanup(handle.ref)
+    assert rival.ports.target.leftovers(table, None) == ()
 
 
 def test_what_was_taken_away_still_proves_a_publication(late: OpenSink, rival: OpenSink) -> None:

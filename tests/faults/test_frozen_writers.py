@@ -264,6 +264,7 @@ def test_a_stopped_writer_of_an_engine_of_one_process_keeps_its_rival_out(
     """Its lock ends with the process and not with time, so its commit is never late."""
     project = Project(tmp_path, environment=connections(tmp_path, sink))
     project.orders(LATE)
+    project.source("CREATE TABLE log (what INTEGER)")
     project.written(manifest(sink))
     server = Server(ConnectorType(sink), connections(tmp_path, sink)["DPONE_CONN_DWH"])
     writers.append(Writer(project, server))
