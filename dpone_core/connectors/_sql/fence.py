@@ -11,15 +11,33 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlRow, HeldRow
 
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 
-def holds_locked(ask: Ask, row: HeldRow, sql: str, parameters: Sequence[object]) -> bool:
-    """Whether `sql`, which locks the row and selects its values in their order, finds those that are held."""
-    found = ask(sql, parameters)
-    return bool(found) and tuple(found[0]) == tuple(row.values.values())
+def holds_by_lock(
+    table_of: Callable[[TableName], str],
+    parameter: str,
+    *,
+    quote: Callable[[str], str] = quote_ansi,
+    hint: str = "",
+    suffix: str = "",
+) -> Callable[[Ask, HeldRow], bool]:
+    """A function that says whether a row holds its values, and locks it, or its place, until the transaction ends.
+
+    `table_of` writes a table, `parameter` one parameter, {} is its number; `hint` and `suffix` make the SELECT lock.
+    """
+
+    def holds(ask: Ask, row: HeldRow) -> bool:
+        table = table_of(TableName(schema=row.table.schema, name=row.table.name))
+        where = " AND ".join(f"{quote(name)} = {parameter.format(place)}" for place, name in enumerate(row.key, 1))
+        selected = ", ".join(map(quote, row.values))
+        found = ask(f"SELECT {selected} FROM {table}{hint} WHERE {where}{suffix}", list(row.key.values()))
+        return bool(found) and tuple(found[0]) == tuple(row.values.values())
+
+    return holds
 
 
 def holds_by_update(ask: Ask, row: HeldRow, table: str) -> bool:

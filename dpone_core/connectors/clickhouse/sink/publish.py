@@ -221,11 +221,10 @@ class _Publication:
 
     def _check_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
         """Renames the statement's source table, so that it cannot succeed any more; says whether it had."""
-        ref = self._handle.ref
-        aside = artifact_of(self._session, ref, SCRATCH)
+        aside = artifact_of(self._session, self._handle.ref, SCRATCH)
         if facts_of(self._session, published_from) is not None:
             self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
-        wait_for_statements(self._session, [published_from.name], ref.cluster, WAIT_SECONDS)
+        wait_for_statements(self._session, [published_from.name], self._handle.ref.cluster, WAIT_SECONDS)
         if published_from == self._staged:
             self._staged = aside
         return is_published()

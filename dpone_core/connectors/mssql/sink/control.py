@@ -15,7 +15,7 @@ from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRo
 
 from .catalog import qualify, resolve, target_table
 from .database import Ask, Database, is_lock_timeout
-from .publish import lock_publications
+from .publish import ROW_LOCK, lock_publications
 from .staging import ensure_schema
 
 _KEY_TEXT: Final = "nvarchar(400)"
@@ -26,8 +26,6 @@ _TYPES: Final = {
     ControlColumnKind.TIMESTAMP: "datetimeoffset(6)",
 }
 _REFUSED: Final = "control_table_refused"
-_OURS: Final = " WITH (UPDLOCK, HOLDLOCK)"
-"""Locks the row, or the gap in the key where it would be, until the transaction ends."""
 
 
 class MssqlControlTables:
@@ -78,7 +76,7 @@ class MssqlControlTables:
         with self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask:
             for row in rows:
                 key = {name: row.get(name) for name in table.key}
-                sql, parameters = _select(table, key, _OURS)
+                sql, parameters = _select(table, key, ROW_LOCK)
                 found = ask(sql, parameters)
                 if not found:
                     _insert(ask, table, row)
@@ -92,7 +90,7 @@ class MssqlControlTables:
             report_busy(is_lock_timeout),
             self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask,
         ):
-            sql, parameters = _select(table, key, _OURS)
+            sql, parameters = _select(table, key, ROW_LOCK)
             found = ask(sql, parameters)
             if not found:
                 if expected is None and new is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
-from dpone_core.connectors._sql.fence import holds_locked
+from dpone_core.connectors._sql.fence import holds_by_lock
 from dpone_core.connectors._sql.publication import (
     Ask,
     CatalogDialect,
@@ -23,7 +23,6 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import SHADOW
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
 from dpone_core.model.table_schema import Column, ColumnKind
-from dpone_core.ports.control import HeldRow
 from dpone_core.ports.sink import StagedHandle
 
 from .catalog import (
@@ -43,6 +42,9 @@ from .database import Database
 from .keys import exact_expression, key_list, same_key
 from .types import LAYOUT
 
+ROW_LOCK = " WITH (UPDLOCK, HOLDLOCK)"
+"""Locks the row, or the gap in the key where it would be, until the transaction ends."""
+
 
 def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
     return PublicationDialect(
@@ -50,7 +52,9 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
         transactions=TransactionDialect(
             begin=database.transaction,
             rows=database.rows,
-            holds=_holds,
+            holds=holds_by_lock(
+                lambda table: qualify(resolve(table)), "CAST(? AS nvarchar(400))", quote=quote_name, hint=ROW_LOCK
+            ),
             keep_publications_out=lambda ask, target: lock_publications(
                 ask, target, database.lock_timeout_milliseconds
             ),
@@ -92,14 +96,6 @@ def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
             code="finaliser_refused",
             fix="run again when it has ended",
         )
-
-
-def _holds(ask: Ask, row: HeldRow) -> bool:
-    """Only text is compared. The hint locks the row, or the gap where it would be, until the transaction ends."""
-    table = resolve(TableName(schema=row.table.schema, name=row.table.name))
-    conditions = " AND ".join(f"{quote_name(name)} = CAST(? AS nvarchar(400))" for name in row.key)
-    sql = f"SELECT {', '.join(map(quote_name, row.values))} FROM {qualify(table)} WITH (UPDLOCK, HOLDLOCK)"
-    return holds_locked(ask, row, f"{sql} WHERE {conditions}", list(row.key.values()))
 
 
 def _keep_writers_out(ask: Ask, target: TableName) -> None:

@@ -102,7 +102,7 @@ class PostgresControlTables:
             if expected is None or any(current[column] != value for column, value in expected.items()):
                 return False
             if new is not None:
-                _update(cursor, table, new)
+                _replace(cursor, table, new, if_older=False)
                 return True
             conditions, values = _conditions(key)
             cursor.execute(f"DELETE FROM {name} AS stored{conditions}".encode(), values or None)
@@ -123,24 +123,15 @@ def _insert(cursor: Cursor, table: ControlTable, row: ControlRow) -> bool:
     return cursor.rowcount == 1
 
 
-def _update(cursor: Cursor, table: ControlTable, row: ControlRow) -> None:
-    """Changes the row in place: a session that waits for its lock finds it again, which it would not in a new row."""
-    sql, values = _insertion(table, row)
-    key = ", ".join(map(quote_ansi, table.key))
-    settings = ", ".join(f"{q} = excluded.{q}" for q in (quote_ansi(column.name) for column in table.columns))
-    cursor.execute(f"{sql} ON CONFLICT ({key}) DO UPDATE SET {settings}".encode(), values)
-
-
-def _replace(cursor: Cursor, table: ControlTable, row: ControlRow) -> None:
-    """Replaces the row of the same key, unless the stored version is newer."""
+def _replace(cursor: Cursor, table: ControlTable, row: ControlRow, *, if_older: bool = True) -> None:
+    """Changes the row of the same key in place, so that a session which waits for its lock finds it again; `if_older`:
+    unless the stored version is newer."""
     sql, values = _insertion(table, row)
     key = ", ".join(map(quote_ansi, table.key))
     version = quote_ansi(table.version_column)
     settings = ", ".join(f"{q} = excluded.{q}" for q in (quote_ansi(column.name) for column in table.columns))
-    cursor.execute(
-        f"{sql} ON CONFLICT ({key}) DO UPDATE SET {settings} WHERE stored.{version} <= excluded.{version}".encode(),
-        values,
-    )
+    older = f" WHERE stored.{version} <= excluded.{version}" if if_older else ""
+    cursor.execute(f"{sql} ON CONFLICT ({key}) DO UPDATE SET {settings}{older}".encode(), values)
 
 
 def _insertion(table: ControlTable, row: ControlRow) -> tuple[str, list[ControlValue]]:

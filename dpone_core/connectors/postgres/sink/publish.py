@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from dpone_core.connectors._sql.fence import holds_locked
+from dpone_core.connectors._sql.fence import holds_by_lock
 from dpone_core.connectors._sql.publication import (
     Ask,
     CatalogDialect,
@@ -30,7 +30,6 @@ from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.model.artifacts import comment_with_marker
 from dpone_core.model.load_config import TableName
-from dpone_core.ports.control import HeldRow
 from dpone_core.ports.sink import StagedHandle
 
 from .catalog import TargetTable, artifact_of, attachments_of, count_of, resolve, target_table
@@ -52,7 +51,7 @@ def publication_dialect(database: Database, *, lock_timeout_seconds: float) -> P
         transactions=TransactionDialect(
             begin=begin,
             rows=database.rows,
-            holds=_holds,
+            holds=holds_by_lock(lambda table: qualify(resolve(table)), "${}", suffix=" FOR UPDATE"),
             keep_publications_out=_keep_publications_out,
             keep_writers_out=_keep_writers_out,
         ),
@@ -78,13 +77,6 @@ def publication_lock(target: TableName) -> int:
     """The advisory lock of a target: 64 bits of its name, signed as PostgreSQL wants them."""
     digest = hashlib.sha256(f"dpone|{target.schema}|{target.name}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _holds(ask: Ask, row: HeldRow) -> bool:
-    places = " AND ".join(f"{quote_ansi(name)} = ${place}" for place, name in enumerate(row.key, 1))
-    table = resolve(TableName(schema=row.table.schema, name=row.table.name))
-    sql = f"SELECT {', '.join(map(quote_ansi, row.values))} FROM {qualify(table)} WHERE {places} FOR UPDATE"
-    return holds_locked(ask, row, sql, list(row.key.values()))
 
 
 def _keep_publications_out(ask: Ask, target: TableName) -> None:
