@@ -13,7 +13,7 @@ from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
-from dpone_core.loading.in_doubt import rearm_commit, refuse_load_in_doubt
+from dpone_core.loading.in_doubt import read_settled_cursor, rearm_commit, revoke_earlier_loads
 from dpone_core.loading.native.conflicts import find_own_staging, refuse_open_transfers
 from dpone_core.loading.native.service import NativeLoad, NativeTransferService
 from dpone_core.loading.payload import LoadedPayload
@@ -39,9 +39,9 @@ class ETLProcessor:
         context = self.context
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
+        revoke_earlier_loads(context, find_own_staging(context))
         self._report_leftovers()
-        saved = self._read_saved_cursor()
-        refuse_load_in_doubt(context, saved)
+        saved = read_settled_cursor(context)
         if context.plan.source.partitioning is None:
             refuse_open_transfers(context)
         self._run_hooks(context.plan.pre_hooks)
@@ -88,10 +88,6 @@ class ETLProcessor:
         if hooks:
             self.context.runtime.progress.phase(hooks[0].phase.value)
         HookRunner(context=self.context, outcome=outcome).run(hooks)
-
-    def _read_saved_cursor(self) -> SavedCursor | None:
-        cursor = self.context.sessions.cursor
-        return cursor.read(self.context.config) if cursor is not None else None
 
     def _extract(self, saved: SavedCursor | None) -> Extraction:
         context = self.context

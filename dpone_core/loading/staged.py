@@ -18,7 +18,7 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeEr
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import refuse_rows_without_window
-from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
+from dpone_core.loading.in_doubt import arm_commit, name_lost_lease, withdraw_commit
 from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.row_count_check import count_target_rows, refuse_wrong_row_count
 from dpone_core.loading.shared_steps import (
@@ -177,11 +177,11 @@ class LoadGovernanceFinalizationCoordinator:
             finalized = self.staged.finalize(handle)
         except CommitOutcomeUnknownError:
             raise
-        except ConnectorError:
+        except ConnectorError as error:
             commit_state.mark_refused()
             withdraw_commit(self.context)
             self._abort(handle)
-            raise
+            raise name_lost_lease(self.context, error) from error.__cause__
         staged = commit_state.result
         commit_state.mark_committed(
             LoadResult(

@@ -5,7 +5,8 @@ list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "ski
 matching statement meets its stage. "before", "after": it is refused with `code`, or the connection is dropped, before
 or after it was executed. "cut", "text": its Arrow answer ends at the border of a batch, or goes on as an error text,
 with the transport itself unharmed. "half": the connection is dropped in the middle of the answer. "never": it is not
-executed and not answered, for as long as the endpoint lives. The answer of `/_faults` says how often each fault planned
+executed and not answered, for as long as the endpoint lives. "held": it is executed when the next faults are planned,
+however long that takes; `/_held` counts such statements. The answer of `/_faults` says how often each fault planned
 before could still have struck.
 """
 
@@ -71,6 +72,8 @@ class Endpoint(ThreadingHTTPServer):
         self.applied: dict[str, str] = {}
         self.one_at_a_time = threading.Lock()
         self.faults: list[Fault] = []
+        self.replanned = threading.Event()
+        self.held = 0
 
     def apply(self, settings: dict[str, str]) -> None:
         """Makes the engine's settings those of this request; unchanged ones cost nothing."""
@@ -98,8 +101,10 @@ class Endpoint(ThreadingHTTPServer):
                     fault.skip -= 1
                     continue
                 fault.times -= 1
-                if stage == "never":
-                    threading.Event().wait()
+                self.held += stage == "held"
+                if stage in ("never", "held"):
+                    (threading.Event() if stage == "never" else self.replanned).wait()
+                    return
                 if fault.code is None:
                     raise DroppedConnection
                 raise EngineError(f"Code: {fault.code}. DB::Exception: injected. (INJECTED)")
@@ -120,9 +125,14 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         body = self._body()
+        if parts.path == "/_held":
+            self._reply(200, str(self.server.held).encode())
+            return
         if parts.path == "/_faults":
             left = [fault.times for fault in self.server.faults]
             self.server.faults = [Fault(**fault) for fault in json.loads(body)]
+            self.server.replanned.set()
+            self.server.replanned = threading.Event()
             self._reply(200, json.dumps(left).encode())
             return
         try:
@@ -160,6 +170,7 @@ class Handler(BaseHTTPRequestHandler):
         read_only = settings.pop("readonly", "0")
         bound = {k.removeprefix("param_"): v for k, v in parameters.items() if k.startswith("param_")}
         self.server.strike(sql, "never")
+        self.server.strike(sql, "held")
         with self.server.one_at_a_time:
             self.server.strike(sql, "before")
             if read_only != "0":

@@ -26,6 +26,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
+from .revocation import ClickHouseRevocation
 from .session import Session, connect_embedded, connect_http
 from .statements import ClickHouseStatements
 
@@ -98,6 +99,7 @@ def ports_of(session: Session) -> SinkPorts:
         staged_rows=ClickHouseStagedRows(session),
         publications=ClickHousePublications(session),
         ranges=ClickHouseRanges(session),
+        revocation=ClickHouseRevocation(session),
     )
 
 

@@ -18,7 +18,7 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeEr
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import SourceRefusedError, refuse_rows_without_window
-from dpone_core.loading.in_doubt import arm_commit
+from dpone_core.loading.in_doubt import arm_commit, name_lost_lease
 from dpone_core.loading.native.completeness import IncompleteRangesError, refuse_lost_rows
 from dpone_core.loading.native.model import (
     StagedPartition,
@@ -212,7 +212,7 @@ class NativeStagedCoordinator:
             if checkpoint is CheckpointState.COMMITTED:
                 commit_state.mark_partitions_committed(earlier, checkpoint)
             move_quietly(guard.mark_refused, error)
-            raise
+            raise name_lost_lease(context, error) from error.__cause__
         except BaseException as error:
             move_quietly(guard.mark_unknown, error)
             raise
