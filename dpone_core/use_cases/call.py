@@ -19,7 +19,7 @@ from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocatio
 from dpone_core.manifest.resolve import Manifest
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.ports.runtime import Cancellation, Progress, Runtime
+from dpone_core.ports.runtime import ProcessCancellation, Progress, Runtime
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.use_cases.plan import PlannedProcess, plan_authored
 from dpone_core.use_cases.prepare import PreparedProcess, prepare_process, verify_hook_receipts
@@ -39,7 +39,7 @@ class RunProcessPorts:
     """How this process reports progress and is interrupted; the CLI passes its own."""
 
     progress: Progress = field(default_factory=SilentProgress)
-    cancellation: Cancellation = field(default_factory=NoCancellation)
+    cancellation: ProcessCancellation = field(default_factory=NoCancellation)
     redactor: Redactor = field(default_factory=Redactor)
 
 

@@ -125,6 +125,7 @@ def execute_hooks(
     error: BaseException | None = None
     if not options.dry_run:
         steps, error = run.execute()
+        run.runtime.cancellation.settle()
     report = HooksReport(
         manifest=run.planned.config.manifest,
         process=run.planned.plan.process,

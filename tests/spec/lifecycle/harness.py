@@ -186,7 +186,7 @@ class Attempt:
         )
 
 
-class HeldSignals:
+class HeldSignals(NoCancellation):
     """A Cancellation whose signal arrives when the journal holds a line; the next checkpoint raises it."""
 
     def __init__(self, journal: Journal, *, after: str, interruption: BaseException) -> None:
