@@ -14,7 +14,7 @@ from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
 PROCESS_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,127}$"
 CONNECTION_REF_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
 HOOK_ID_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,63}$"
-HOOK_TYPE_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
+HOOK_TYPE_PATTERN: Final = r"^[a-z][0-9a-z_]{0,63}$"
 PLAIN_COLUMN_PATTERN: Final = "^[A-Za-z_\u00a1-\uffff][A-Za-z0-9_$\u00a1-\uffff]{0,127}$"
 QUOTABLE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f{}]([^\x00-\x1f\x7f{}]*[^\s\x00-\x1f\x7f{}])?$"
 DURATION_PATTERN: Final = r"^P([0-9]{1,6}D)?(T([0-9]{1,6}H)?([0-9]{1,6}M)?([0-9]{1,6}S)?)?$"

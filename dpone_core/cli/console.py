@@ -7,12 +7,15 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
+from dpone_core.cli.parser import UsageError
 from dpone_core.cli.streams import can_print, print_error, print_out
 from dpone_core.evidence.outcome import FailureFacts, failure_facts, problems_of
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.visible_text import visible, visible_lines
+
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class TextSink(Protocol):
@@ -33,6 +36,10 @@ class Console:
     def result(self, text: str) -> None:
         """Lines of our own; control characters of others in them are made visible."""
         self._collect(visible_lines(self.redactor.text(text)))
+
+    def rendered(self, text: str) -> None:
+        """A document whose renderer has made control characters visible: JSON, SARIF, workflow commands."""
+        self._collect(self.redactor.text(text))
 
     def artifact(self, text: str) -> None:
         """A finished document, byte for byte: it names secrets and holds none, and redaction would break it."""
@@ -107,6 +114,14 @@ class _OneLine(logging.Formatter):
         return visible(self._redactor.text(f"{line} ({failure})" if failure else line))
 
 
+def log_level(env: Mapping[str, str]) -> str:
+    """DPONE_LOG_LEVEL, INFO where it is not set. Raises UsageError for another word."""
+    level = env.get("DPONE_LOG_LEVEL", "").strip().upper() or "INFO"
+    if level not in LOG_LEVELS:
+        raise UsageError("DPONE_LOG_LEVEL is no level", fix=f"set it to one of {', '.join(LOG_LEVELS)}, or unset it")
+    return level
+
+
 def log_to(stream: TextSink, redactor: Redactor, level: str) -> None:
     """Sends dpone's own records to `stream`; other libraries' logging is left alone."""
     logger = logging.getLogger("dpone")
@@ -114,5 +129,5 @@ def log_to(stream: TextSink, redactor: Redactor, level: str) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_OneLine(redactor))
     logger.addHandler(handler)
-    logger.setLevel(level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO")
+    logger.setLevel(level)
     logger.propagate = False

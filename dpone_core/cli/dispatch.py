@@ -52,6 +52,8 @@ def dispatch(argv: Sequence[str], cancellation: SignalCancellation) -> int:
     try:
         arguments = parse_arguments(argv)
         context = CommandContext(arguments=arguments, console=console, redactor=redactor, cancellation=cancellation)
+        if receipt_path is not None:
+            _require_receipt_path(receipt_path)
         command = _find_command(arguments.command_function)
         cancellation.resume()
         cancellation.checkpoint()
@@ -100,6 +102,12 @@ def _leave_receipt(path: str, context: CommandContext | None, end: StepExit, con
         console.note(failure_facts(failure).line)
         return end.exit_code or int(ExitClass.EXECUTED)
     return end.exit_code
+
+
+def _require_receipt_path(path: str) -> None:
+    from dpone_core.cli.step import require_receipt_path
+
+    require_receipt_path(path)
 
 
 def _find_command(name: str) -> Command:

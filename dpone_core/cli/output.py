@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.visible_text import visible
 
 
 class OutputError(ETLConfigurationError):
@@ -43,7 +44,8 @@ def render_lines(value: object, depth: int = 0) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, item in value.items():
             nested = isinstance(item, Mapping | list) and len(item) > 0
-            yield f"{pad}{name}:" if nested else f"{pad}{name}: {_render_scalar(item)}"
+            shown = visible(str(name))
+            yield f"{pad}{shown}:" if nested else f"{pad}{shown}: {_render_scalar(item)}"
             if nested:
                 yield from render_lines(item, depth + 1)
     elif isinstance(value, list):
@@ -57,4 +59,4 @@ def render_lines(value: object, depth: int = 0) -> Iterator[str]:
 def _render_scalar(value: object) -> str:
     if value is None or value in ({}, []):
         return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else visible(str(value))

@@ -14,8 +14,10 @@ from typing import Final
 
 from dpone_core.cli.parser import UsageError
 from dpone_core.contracts.step_receipt import StepReceipt, termination_message
+from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments
+from dpone_core.resources import probe_directory
 from dpone_core.use_cases.step_receipt import (
     ReceiptNotWrittenError,
     StepExecution,
@@ -48,6 +50,25 @@ def read_pack_reference(arguments: argparse.Namespace) -> PackReference | None:
     if arguments.pack is None:
         return None
     return PackReference(path=Path(arguments.pack), fingerprint=arguments.pack_fingerprint)
+
+
+class ReceiptPathError(ETLConfigurationError):
+    """--receipt-path names what no receipt can be written to; nothing ran."""
+
+    code = "DPONE_RECEIPT_PATH_INVALID"
+
+
+def require_receipt_path(path: str) -> None:
+    """Asks before anything runs whether the receipt can be written. Raises ReceiptPathError."""
+    target = Path(path)
+    fix = "name a file in a directory that this user may write"
+    if not path or (target.exists() and not target.is_file()):
+        raise ReceiptPathError("--receipt-path names no regular file", fix=fix)
+    try:
+        probe_directory(target.parent)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ReceiptPathError(f"the receipt cannot be written at --receipt-path: {reason}", fix=fix) from error
 
 
 def write_receipt(path: str, execution: StepExecution | None, end: StepExit, redactor: Redactor) -> StepReceipt:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-BIDI_CONTROLS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""A character class: what changes the order in which a line is shown."""
-_UNSEEN: Final = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{BIDI_CONTROLS}\ud800-\udfff]")
+REORDERING: Final = "\u202a-\u202e\u2066-\u2069"
+"""A character class: embeddings, overrides and isolates, which show a line in another order than it is read."""
+_UNSEEN: Final = re.compile(f"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029{REORDERING}\ud800-\udfff]")
 _COMMAND: Final = re.compile(r"^(\s*)::", re.MULTILINE)
 
 
@@ -28,4 +28,4 @@ def visible_lines(text: str) -> str:
 def _escape(character: str) -> str:
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
     code = ord(character)
-    return named or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return named or (f"\\x{code:02x}" if code < 0x7F else f"\\u{code:04x}")
