@@ -191,8 +191,7 @@ class _SqlFiles:
             line = text.count("\n", 0, reordering.start()) + 1
             finding = Finding(
                 code=VALUE_INVALID,
-                message=f"line {line} of the file holds U+{ord(reordering.group()):04X}, which shows SQL in another order"
-                " than it is executed",
+                message=f"line {line} holds U+{ord(reordering.group()):04X}, which hides the order of the text",
                 path=path,
                 fix="remove the character",
             )

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast
 
-from dpone_core.connectors._sql.embedded import embedded_path
 from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ConnectorError, ETLConfigurationError
 from dpone_core.model.connection import Connection
@@ -160,10 +159,9 @@ def require_address(connector: ConnectorType, connection: Connection) -> None:
     nothing. To be called where the driver is installed."""
     try:
         if is_embedded(connection):
-            embedded_path(connection)
+            importlib.import_module("dpone_core.connectors._sql.embedded").embedded_path(connection)
         else:
-            module = importlib.import_module(f"dpone_core.connectors.{connector.value}.address")
-            module.require_address(connection)
+            importlib.import_module(f"dpone_core.connectors.{connector.value}.address").require_address(connection)
     except ConnectorError as error:
         raise ETLConfigurationError(error.message, code=error.code, fix=error.fix or "correct where it is set") from (
             error

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from dpone_core.errors import ConnectorError
-from dpone_core.model.visible_text import visible
 from dpone_core.ports.source import ExtractRequest
 
 COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
@@ -33,9 +32,7 @@ def matching_files(base: Path, request: ExtractRequest) -> tuple[Path, ...]:
         found = [Path(match) for match in glob.glob(str(path), recursive=True)]
     files = tuple(sorted(child for child in found if child.is_file()))
     if not files:
-        raise ConnectorError(
-            f"no file matches the path of the source: {visible(request.path)!r}", code="source_object_not_found"
-        )
+        raise ConnectorError(f"no file matches the path {request.path!r}", code="source_object_not_found")
     return files
 
 
