@@ -62,7 +62,7 @@ def require_receipt_path(path: str) -> None:
     """Asks before anything runs whether the receipt can be written. Raises ReceiptPathError."""
     target = Path(path)
     fix = "name a file in a directory that this user may write"
-    if not path or (target.exists() and not target.is_file()):
+    if not path or not _may_replace(target):
         raise ReceiptPathError("--receipt-path names no regular file", fix=fix)
     try:
         probe_directory(target.parent)
@@ -75,6 +75,8 @@ def write_receipt(path: str, execution: StepExecution | None, end: StepExit, red
     """Writes a temporary file and renames it; the termination message in place. Raises ReceiptNotWrittenError."""
     statement = project_step(execution, end, redactor)
     target = Path(path)
+    if not path or not _may_replace(target):
+        raise ReceiptNotWrittenError("the step receipt could not be written: its path names no regular file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +88,11 @@ def write_receipt(path: str, execution: StepExecution | None, end: StepExit, red
         raise ReceiptNotWrittenError("the step receipt could not be written") from failure
     _write_termination_message(statement, end.env)
     return statement.receipt
+
+
+def _may_replace(target: Path) -> bool:
+    """A pipe, a device or a directory is never replaced by a receipt."""
+    return target.is_file() or not target.exists()
 
 
 def _write_termination_message(statement: StepStatement, env: Mapping[str, str]) -> None:
