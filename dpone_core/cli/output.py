@@ -20,6 +20,8 @@ class OutputError(ETLConfigurationError):
 def deliver(content: bytes, output: str) -> None:
     """Raises OutputError; a partial file never shows."""
     target = Path(output)
+    if target.exists() and not target.is_file():  # a rename would put a file in the place of a device
+        raise OutputError(f"'{target.name}' is no regular file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """A signal at every step of a load, into every engine: exit 130 or 143, a receipt, and a target that is old or whole.
 
-Contract: CLI-43, CLI-44, CLI-45.
+Contract: CLI-23, CLI-24, CLI-25.
 Real processes of the command line. A filter of their log sends the signal to the process itself when a phase begins.
 """
 

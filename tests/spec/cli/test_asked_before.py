@@ -1,6 +1,6 @@
 """What success needs and can be asked before is asked before: exit 2, nothing ran, nothing was made.
 
-Contract: CLI-49, CLI-50, CLI-51, CLI-52.
+Contract: CLI-29, CLI-30, CLI-31, CLI-32, EVID-28.
 """
 
 from __future__ import annotations

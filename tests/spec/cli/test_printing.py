@@ -1,6 +1,6 @@
 """A print that fails is a note: receipt and verdict stand. What others wrote is printed so that nothing obeys it.
 
-Contract: CLI-46, CLI-47, CLI-48.
+Contract: CLI-26, CLI-27, CLI-28.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def test_a_console_that_knows_no_such_letters_gets_escapes(project: Project, for
 
 
 def test_a_key_with_a_line_break_is_no_command_to_a_ci_system(project: Project) -> None:
-    project.written('kind: dpone.flow.v1\nname: orders\n"a\\n::error ::b\\u009bc": 1\n')
+    project.written('kind: dpone.flow.v1\nname: orders\n"a\\n::error ::b": 1\n')
     for command in (("check", "m.yaml"), ("run", "m.yaml"), ("check", "m.yaml", "--format", "github")):
         finished = project.dpone(*command)
         assert finished.exit_code == 2
-        assert "a\\n::error ::b\\u009bc" in finished.stdout
+        assert "a\\n::error ::b" in finished.stdout or "a%0A::error ::b" in finished.stdout
         commands = [line for line in finished.stdout.splitlines() if line.lstrip().startswith("::")]
         assert all(line.startswith("::error file=") for line in commands)
         assert bool(commands) == ("github" in command)
