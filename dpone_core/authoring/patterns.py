@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pydantic import JsonValue
+
 from dpone_core.model.file_reading import DECLARED_TYPE_PATTERN
 from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
 
@@ -24,6 +26,11 @@ REPLACEMENT_PATTERN: Final = (
     r"|-?[0-9]{1,76}(\.[0-9]{1,76})?)$"
 )
 CSV_NULL_PATTERN: Final = r"^[^\x00-\x1f\x7f\",;|]*$"
+NO_CONTROLS: Final[dict[str, JsonValue]] = {"not": {"pattern": r"[\x00-\x1f\x7f]"}}
+"""Beside a pattern that ends with `$`: Python's own validators let a last line break pass there."""
+NO_TOKENS: Final[dict[str, JsonValue]] = {"not": {"pattern": r"\{\{|\}\}"}}
+TABLE_IN_NAME: Final[dict[str, JsonValue]] = {"pattern": r"^[A-Za-z0-9_\u212a]+$"}
+"""A table whose name becomes part of its process's name; the Kelvin sign is a k in lower case."""
 
 SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
     PROCESS_NAME_PATTERN: (
