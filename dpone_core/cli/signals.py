@@ -7,6 +7,7 @@ called too, because it stops what the library waits for.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -40,6 +41,7 @@ class SignalCancellation:
         self._settled = False
         self._arrived: type[BaseException] | None = None
         self._heard = False
+        self._passed_on = False
         self._raised_at = -_RAISE_AGAIN_SECONDS
         self._ending = False
         self._main = 0
@@ -48,14 +50,17 @@ class SignalCancellation:
     def install(self) -> bool:
         """Takes both signals over; False outside the main thread, where Python allows no handler.
 
-        To be called before anything else starts threads: they inherit which signals are blocked.
+        To be called before anything else starts threads: they inherit which signals are blocked. In a process that has
+        other threads already, nothing is blocked and the main thread's handler notes the arrival.
         """
         if threading.current_thread() is not threading.main_thread():
             return False
         self._main = threading.get_ident()
         signal.signal(_POKE, self._on_poke)
         for signum in _AWAITED:
-            signal.signal(signum, _ignore)
+            signal.signal(signum, self._on_signal)
+        if len(os.listdir("/proc/self/task")) > 1:
+            return True
         signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         self._waiter = threading.Thread(target=self._wait, name="dpone-signals", daemon=True)
         self._waiter.start()
@@ -123,9 +128,24 @@ class SignalCancellation:
                 self._arrived = interruption
             if not self._depth and not self._settled:
                 self._heard = True
+                self._passed_on = True
                 _call_handler_of_libraries()
                 signal.pthread_kill(self._main, _POKE)
         self.noted.set()
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
+        """Runs in the main thread where the signals are not blocked, or no library handles the SIGINT that is passed on.
+
+        It takes no lock: the main thread may hold it.
+        """
+        if signum == signal.SIGINT and self._passed_on:
+            self._passed_on = False
+            return
+        if self._arrived is None:
+            self._arrived = RunTerminated if signum == signal.SIGTERM else KeyboardInterrupt
+        self._heard = self._heard or not (self._depth or self._settled)
+        self.noted.set()
+        self._on_poke(signum, frame)
 
     def _on_poke(self, signum: int, frame: FrameType | None) -> None:
         """Runs in the main thread."""
@@ -136,7 +156,8 @@ class SignalCancellation:
         raise self._arrived
 
     def _end(self) -> None:
-        assert self._waiter is not None
+        if self._waiter is None:
+            return
         self._ending = True
         assert self._waiter.ident is not None
         signal.pthread_kill(self._waiter.ident, _POKE)
@@ -146,11 +167,7 @@ class SignalCancellation:
 
 
 def _call_handler_of_libraries() -> None:
-    """Lets whoever handles SIGINT stop its work, for SIGTERM too. Where nobody does, `_ignore` is called."""
+    """Lets whoever handles SIGINT stop its work, for SIGTERM too. Where no library does, `_on_signal` is called."""
     signal.pthread_kill(threading.get_ident(), signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-
-
-def _ignore(signum: int, frame: FrameType | None) -> None:
-    """Stands for both signals, so that none of them ends the process by default."""
