@@ -134,7 +134,7 @@ class SignalCancellation:
         self.noted.set()
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
-        """Runs in the main thread where the signals are not blocked, or no library handles the SIGINT that is passed on.
+        """Runs in the main thread where the signals are not blocked, or where no library takes the SIGINT passed on.
 
         It takes no lock: the main thread may hold it.
         """
