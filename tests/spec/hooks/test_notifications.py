@@ -1,11 +1,7 @@
 """Markers and webhooks tell what happened to a load: names and counters, to a place nobody else learns (HOOK-25).
 
-<<<<<<< HEAD
-HOOK-32: one deadline for the whole exchange. HOOK-18: a failed notification after the commit is exit 1 with a report, and the load stays committed.
-=======
 HOOK-32: one deadline for the whole exchange.
 HOOK-18: a failed notification after the commit is exit 1 with a report, and the load stays committed.
->>>>>>> 11bfe07 (Pages and wording)
 """
 
 from __future__ import annotations
