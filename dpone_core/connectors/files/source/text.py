@@ -15,17 +15,17 @@ import pyarrow.compute as pc
 
 from dpone_core.connectors._arrow.cast import StrictCast
 from dpone_core.connectors._sql.schema_rules import check_columns
+from dpone_core.connectors.files.csv_reader import csv_rows, csv_schema
+from dpone_core.connectors.files.text_blocks import OUT_OF_RANGE, TextRows, misfit
 from dpone_core.connectors.files.text_values import parse_values
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .csv import csv_rows, csv_schema
 from .cursor import file_cursor, greatest_of, rows_in_window
 from .declared import apply_not_null
 from .listing import matching_files
 from .ndjson import ndjson_rows
-from .text_blocks import OUT_OF_RANGE, TextRows, misfit
 
 _HEXADECIMAL: Final = "[xX]"
 _INFINITE: Final = "(?i)inf"

@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS
 from dpone_core.connectors._sql.schema_rules import foreign_error
-from dpone_core.connectors.files.part_files import READ_BLOCK_BYTES
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column
 
-from .listing import COMPRESSIONS, POSITION_HINT
-
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-MAX_ROW_BYTES: Final = READ_BLOCK_BYTES
+MAX_ROW_BYTES: Final = 32 * 1024 * 1024
+COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
+POSITION_HINT: Final = "correct the line or the declaration; files count from 0 in path order"
 OUT_OF_RANGE: Final = "source_value_out_of_range"
 _BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
