@@ -138,6 +138,8 @@ class SourceOptionsSection(Section):
     """Cursor of incremental strategies."""
     partitioning: PartitioningSection | None = None
     """Key ranges of native transfer."""
+    rows: Literal["all", "visible"] = "all"
+    """`visible` loads only the rows that row level security shows to the role; `all` refuses a filtered read."""
     special_values: Annotated[tuple[SpecialValueSection, ...], Field(min_length=1)] | None = None
     """Values without an exact form that are converted and counted instead of refused."""
 

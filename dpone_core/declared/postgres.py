@@ -48,6 +48,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         incremental=True,
         key_ranges=True,
         special_values=(SpecialValue.INFINITY, SpecialValue.NEGATIVE_INFINITY, SpecialValue.NAN),
+        row_security=True,
     ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,

@@ -123,6 +123,7 @@ def build_source_request(config: LoadConfig, token_values: Mapping[str, str]) ->
         format=config.source.format,
         reading=config.source.reading,
         special_values=config.source.special_values,
+        visible_rows=config.source.visible_rows,
     )
 
 

@@ -81,6 +81,7 @@ def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
             for rule in source.options.special_values or ()
             for column in rule.columns
         ),
+        visible_rows=source.options.rows == "visible",
     )
 
 

@@ -82,7 +82,8 @@ class SourceTraits:
 
     With `formats` it reads files at a path, and no tables: `options.path` and `options.format` take their place.
     `ranged_formats` are those of its `formats` that have key ranges, `special_values` those of its engine's values that
-    a manifest may convert. With an `engine` the source runs inside this process: opening it takes the engine's lock,
+    a manifest may convert. With `row_security` it refuses rows that a policy hides, unless a manifest declares to read
+    visible ones. With an `engine` the source runs inside this process: opening it takes the engine's lock,
     and a sink of the same path shares what is opened.
     """
 
@@ -94,6 +95,7 @@ class SourceTraits:
     key_ranges: bool = False
     ranged_formats: tuple[str, ...] = ()
     special_values: tuple[SpecialValue, ...] = ()
+    row_security: bool = False
     engine: EngineScope | None = None
 
 

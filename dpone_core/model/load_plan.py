@@ -38,6 +38,7 @@ class SourcePlan:
     partitioning: PartitioningConfig | None = None
     special_values: tuple[SpecialValueRule, ...] = ()
     columns: tuple[Column, ...] = ()
+    visible_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

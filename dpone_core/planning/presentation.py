@@ -44,6 +44,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
         },
         **_partitioning(plan),
         **_special_values(plan),
+        **({"source_rows": "visible"} if plan.source.visible_rows else {}),
         "targets": [_target(target) for target in plan.targets],
         "delivery": delivery_semantics(plan),
         "hooks": {

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors._arrow.types import arrow_schema
+from dpone_core.connectors.files import csv_blocks
 from dpone_core.connectors.files.open import open_source
 from dpone_core.connectors.files.sink.load import FilesLoad
-from dpone_core.connectors.files import csv_blocks
 from dpone_core.connectors.files.source import ndjson as ndjson_reading
 from dpone_core.errors import ConnectorError
 from dpone_core.model.file_reading import CsvDelimiter, CsvDialect, FileReading, MissingKeys, declared_type

@@ -30,6 +30,10 @@ _REASONS: Final = (
 )
 
 
+_HIDDEN: Final = "row level security hides rows from the role"
+_SEES: Final = "use the owner or a role with BYPASSRLS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCodes:
     """The stable error codes for one side of a load."""
@@ -70,10 +74,29 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
         return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):
         return login_refusal(unreachable)
+    if state == "42501" and _names_row_security(error):
+        if code == SOURCE.refused:
+            return hidden_rows()
+        return ConnectorError(f"{message}: {_HIDDEN}", code=code, fix=_SEES)
     for prefix, reason, fix in _REASONS:
         if state.startswith(prefix):
             return ConnectorError(f"{message}: {reason}", code=code, fix=fix)
     return foreign_error(error, message, code)
+
+
+def hidden_rows() -> ConnectorError:
+    """The error of a source whose policies would leave rows out without a word."""
+    return ConnectorError(
+        f"the rows of the source are not read: {_HIDDEN}",
+        code="source_rows_hidden",
+        fix=f"{_SEES}, or declare source.options.rows: visible to load what the role sees",
+    )
+
+
+def _names_row_security(error: Exception) -> bool:
+    """Which check of the server refused; ADBC tells it in the server's words only."""
+    check = getattr(getattr(error, "diag", None), "source_function", None)
+    return check == "check_enable_rls" or "row-level security" in str(error)
 
 
 def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
-from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, shared_snapshot
+from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, row_security, shared_snapshot
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
 from dpone_core.connectors.postgres.types import decode, misfit_condition, reading_expression
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
@@ -98,7 +98,8 @@ class PostgresStream:
         """Begins the transaction. The savepoint comes after the first query, which takes the snapshot that `_explain`
         returns to."""
         shared = () if self._snapshot is None else (shared_snapshot(self._snapshot),)
-        for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared):
+        security = row_security(visible_rows=self._chosen.visible_rows)
+        for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared, security):
             _rows(connection, statement)
         ((encoding,),) = _rows(connection, "SELECT current_setting('server_encoding')")
         self._checks_text = encoding == "SQL_ASCII"
