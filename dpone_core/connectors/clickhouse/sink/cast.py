@@ -3,37 +3,63 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpone_core.connectors._arrow.cast import StrictCast, refuse_kind_change
+from dpone_core.connectors._arrow.moments import all_within, numbers_of
 from dpone_core.connectors._arrow.types import arrow_type
-from dpone_core.connectors.clickhouse.types import RANGES
+from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.types import DOCUMENTED_SECONDS, RANGES, SHOWN_SECONDS
 from dpone_core.errors import ConnectorError
-from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.table_schema import Column, TableSchema
 
 _REFUSED = "staged_value_refused"
 
 
 class StoredCast:
     """Turns payload batches into batches of `stored`: the columns of the table with the payload's names, in payload
-    order. Raises ConnectorError `staged_value_refused`."""
+    order. `seconds` are the first and the last second that readers of a DateTime64 see. Raises ConnectorError
+    `staged_value_refused`."""
 
-    def __init__(self, payload: TableSchema, stored: TableSchema) -> None:
+    def __init__(self, payload: TableSchema, stored: TableSchema, seconds: tuple[int, int]) -> None:
         refuse_kind_change(payload, stored)
         self._cast = StrictCast(stored, code=_REFUSED)
         self._ranges = [
-            (index, column, *(pa.scalar(bound, type=arrow_type(column.type)) for bound in RANGES[column.type.native]))
+            (index, column, *bounds)
             for index, column in enumerate(stored.columns)
-            if column.type.native in RANGES
+            if (bounds := _bounds_of(column, seconds)) is not None
         ]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         cast = self._cast(batch)
         for index, column, first, last in self._ranges:
-            bounds = pc.min_max(cast.column(index))
-            lowest, highest = bounds["min"], bounds["max"]
-            if lowest.is_valid and (pc.less(lowest, first).as_py() or pc.greater(highest, last).as_py()):
+            values = cast.column(index)
+            numbers = values.cast(pa.int32()) if pa.types.is_date32(values.type) else numbers_of(values)
+            if not all_within(numbers, first, last):
                 raise ConnectorError(
                     f"column {column.name!r}: a value lies outside the range of {column.type.native}", code=_REFUSED
                 )
         return cast
+
+
+def shown_seconds(session: Session, stored: TableSchema) -> tuple[int, int]:
+    """The first and the last second that this server shows of a DateTime64; without such a column it is not asked."""
+    if not any(_is_moment(column) for column in stored.columns):
+        return DOCUMENTED_SECONDS
+    shown = ", ".join(f"toString(toDateTime64({second}, 0, 'UTC'))" for second in SHOWN_SECONDS)
+    (found,) = session.rows(f"SELECT {shown}")
+    return SHOWN_SECONDS if list(found) == ["0000-01-01 00:00:00", "9999-12-31 23:59:59"] else DOCUMENTED_SECONDS
+
+
+def _is_moment(column: Column) -> bool:
+    return column.type.native.startswith("DateTime64")
+
+
+def _bounds_of(column: Column, seconds: tuple[int, int]) -> tuple[int, int] | None:
+    """The first and last integer that Arrow may have for a value of the column; None where every one is stored."""
+    if _is_moment(column):
+        unit = 10 ** (column.type.fraction or 0)
+        return max(seconds[0] * unit, -(2**63)), min((seconds[1] + 1) * unit, 2**63) - 1
+    if column.type.native not in RANGES:
+        return None
+    first, last = (pa.scalar(bound, type=arrow_type(column.type)).value for bound in RANGES[column.type.native])
+    return int(first), int(last)

@@ -21,7 +21,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .cast import StoredCast
+from .cast import StoredCast, shown_seconds
 from .layout import layout_of, merge_key_of
 from .lineage import constant_expression, lineage_defaults, lineage_names
 from .publish import publish
@@ -106,7 +106,7 @@ class ClickHouseStaging:
     def _fill(
         self, request: StageRequest, staged: TableName, stored: TableSchema, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        cast = StoredCast(request.schema, stored)
+        cast = StoredCast(request.schema, stored, shown_seconds(self._session, stored))
         rows = 0
         identity = request.identity
         for number, block in enumerate(blocks(map(cast, limit_batch_rows(refuse_null_keys(request, batches))))):
