@@ -140,7 +140,13 @@ def _source_findings(process: ProcessSection) -> Iterator[Finding]:
                 code=VALUE_INVALID, message="tokens are bound in SQL only", path=(*_OPTIONS, "path"), fix="use a glob"
             )
         yield from file_findings(
-            options.format, options.columns, options.not_null, options.csv, options.ndjson, _OPTIONS
+            options.format,
+            options.columns,
+            options.not_null,
+            options.csv,
+            options.ndjson,
+            options.schema_evolution,
+            _OPTIONS,
         )
         return
     if source.connection_ref is None:

@@ -127,7 +127,9 @@ class SourceOptionsSection(Section):
     columns: FileColumns | None = None
     """Columns of CSV or NDJSON files; a CSV file without them is text."""
     not_null: ColumnNames | None = None
-    """Columns of files that hold no NULL; one that does is refused while reading."""
+    """Columns that hold no NULL, whatever the source says of them; one that does is refused while reading."""
+    schema_evolution: Literal["refuse", "widen"] | None = None
+    """What Parquet files of one path may differ in: `widen` reads absent columns as NULL and takes the wider type."""
     csv: CsvSection | None = None
     """CSV dialect."""
     ndjson: NdjsonSection | None = None

@@ -94,6 +94,7 @@ def _reading(options: SourceOptionsSection) -> FileReading:
             if (typed := declared_type(column.type)) is not None
         ),
         not_null=options.not_null or (),
+        widen=options.schema_evolution == "widen",
         csv=CsvDialect(delimiter=csv.delimiter, header=csv.header, null=csv.null_token),
         missing=(options.ndjson or NdjsonSection()).missing,
     )

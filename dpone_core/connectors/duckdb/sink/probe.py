@@ -12,14 +12,13 @@ from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
 def sink_probe(database: Database) -> SqlSinkProbe:
-    """A probe that counts distinct values in separate queries: DuckDB does not spill these hash tables, and loads run
-    with a lower memory limit."""
+    """A probe that counts distinct values with the whole memory limit: loads run with a lower one."""
     return SqlSinkProbe(
         SinkProbeDialect(
             resolve=resolve,
             schema_of=partial(schema_of, database.rows),
             qualify=qualify,
             rows=database.rows,
-            counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
+            counts=replace(COUNTS, full_memory=database.full_memory),
         )
     )
