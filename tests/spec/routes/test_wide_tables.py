@@ -21,8 +21,7 @@ from tests.spec.builders import Project, flow
 
 WIDTH = 3000
 ROWS = 20
-PARQUET = {"type": "files", "options": {"path": "in", "format": "parquet", "not_null": ["c0"]}}
-WAREHOUSE = {"type": "duckdb", "connection_ref": "wide", "table": {"schema": "main", "name": "wide"}}
+PARQUET: dict[str, Any] = {"type": "files", "options": {"path": "in", "format": "parquet", "not_null": ["c0", "c1"]}}
 QUALITY = {
     "gates": [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}],
     "acceptance": {
@@ -36,16 +35,16 @@ LINEAGE = {"lineage": {"enabled": True, "preset": "standard"}}
 
 
 def wide(shift: int = 0) -> pa.Table:
-    """Column c0 is a key; every third column is text, every fifth value NULL."""
-    columns: dict[str, Any] = {"c0": range(ROWS)}
-    for number in range(1, WIDTH):
+    """Column c0 is a key and c1 a cursor; every third column is text, every fifth value NULL."""
+    columns: dict[str, Any] = {"c0": range(ROWS), "c1": [shift] * ROWS}
+    for number in range(2, WIDTH):
         values = [None if (row + number) % 5 == 0 else row * number + shift for row in range(ROWS)]
         columns[f"c{number}"] = [None if v is None else str(v) for v in values] if number % 3 == 0 else values
     return pa.table(columns)
 
 
-def project_of(tmp_path: Path, sink: dict[str, object], source: dict[str, object] = PARQUET) -> Project:
-    project = Project(tmp_path, environment={"DPONE_CONN_WIDE": f"duckdb:///{tmp_path / 'wide.duckdb'}"})
+def project_of(tmp_path: Path, sink: dict[str, Any], source: dict[str, Any] = PARQUET) -> Project:
+    project = Project(tmp_path)
     (tmp_path / "in").mkdir(exist_ok=True)
     project.written(flow(source=source, quality=QUALITY, **sink))
     return project
@@ -62,15 +61,16 @@ def loaded(project: Project, run_id: str, shift: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
 def test_a_merge_of_three_thousand_columns_with_every_metric(tmp_path: Path, sink: str) -> None:
-    changes: dict[str, object] = {"sink__type": sink, "sink__strategy": MERGE, "sink__options": LINEAGE}
-    project = project_of(tmp_path, changes)
+    changes = {"sink__type": sink, "sink__strategy": MERGE, "sink__options": LINEAGE, "state": {"type": "sink"}}
+    source = {**PARQUET, "options": {**PARQUET["options"], "incremental": {"cursor_column": "c1"}}}
+    project = project_of(tmp_path, changes, source)
     if sink == "clickhouse":
         project.environment["DPONE_CONN_DWH"] = f"chdb:///{tmp_path / 'warehouse'}"
     loaded(project, "r1", 0)
     loaded(project, "r2", 1)
     if sink == "duckdb":
-        found = project.target("SELECT c1, c3, c2999 FROM raw.orders WHERE c0 = 3")
-        assert found == [(4, "10", 3 * 2999 + 1)]
+        found = project.target("SELECT c1, c3, c2999 FROM raw.orders WHERE c0 = 4")
+        assert found == [(1, "13", 4 * 2999 + 1)]
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pyarrow as pa
 from dpone_core.connectors._arrow.cast import StrictCast, refuse_kind_change
 from dpone_core.connectors._arrow.moments import all_within, numbers_of
 from dpone_core.connectors._arrow.types import arrow_type
-from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.connectors.clickhouse.types import DOCUMENTED_SECONDS, RANGES, SHOWN_SECONDS
+from dpone_core.connectors.clickhouse.moments import is_moment
+from dpone_core.connectors.clickhouse.types import RANGES
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, TableSchema
 
@@ -41,22 +41,9 @@ class StoredCast:
         return cast
 
 
-def shown_seconds(session: Session, stored: TableSchema) -> tuple[int, int]:
-    """The first and the last second that this server shows of a DateTime64; without such a column it is not asked."""
-    if not any(_is_moment(column) for column in stored.columns):
-        return DOCUMENTED_SECONDS
-    shown = ", ".join(f"toString(toDateTime64({second}, 0, 'UTC'))" for second in SHOWN_SECONDS)
-    (found,) = session.rows(f"SELECT {shown}")
-    return SHOWN_SECONDS if list(found) == ["0000-01-01 00:00:00", "9999-12-31 23:59:59"] else DOCUMENTED_SECONDS
-
-
-def _is_moment(column: Column) -> bool:
-    return column.type.native.startswith("DateTime64")
-
-
 def _bounds_of(column: Column, seconds: tuple[int, int]) -> tuple[int, int] | None:
     """The first and last integer that Arrow may have for a value of the column; None where every one is stored."""
-    if _is_moment(column):
+    if is_moment(column):
         unit = 10 ** (column.type.fraction or 0)
         return max(seconds[0] * unit, -(2**63)), min((seconds[1] + 1) * unit, 2**63) - 1
     if column.type.native not in RANGES:

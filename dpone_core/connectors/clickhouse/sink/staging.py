@@ -13,6 +13,7 @@ from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, schema_of
 from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
+from dpone_core.connectors.clickhouse.moments import shown_seconds
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING, LoadRef
@@ -21,7 +22,7 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .cast import StoredCast, shown_seconds
+from .cast import StoredCast
 from .layout import layout_of, merge_key_of
 from .lineage import constant_expression, lineage_defaults, lineage_names
 from .publish import publish
