@@ -316,6 +316,12 @@ def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
     options: Path = ("sink", "options")
     yield from _design_findings(sink)
     legacy = sink.type in LEGACY_SINKS
+    if sink.options.target_defaults is not None and sink.strategy.mode is StrategyMode.FULL_REFRESH:
+        yield _conflict(
+            "'target_defaults' has no effect on full_refresh, which takes the source's columns",
+            "remove it",
+            *(*options, "target_defaults"),
+        )
     if sink.options.files is not None and sink.type not in FILE_SINKS:
         yield _conflict(f"'files' has no effect on sink type {sink.type}", "remove it", *options, "files")
     if legacy and sink.staging is not None:

@@ -54,6 +54,12 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
             },
         },
         {
+            "if": {
+                "properties": {"strategy": {"properties": {"mode": {"const": "full_refresh"}}, "required": ["mode"]}}
+            },
+            "then": {"properties": {"options": {"properties": {"target_defaults": False}}}},
+        },
+        {
             "if": {"properties": {"type": type_is(LEGACY_SINKS)}},
             "then": {"properties": {"staging": False, "options": _phase("legacy_post_finalize")}},
             "else": {"properties": {"options": _phase("pre_finalize")}},
@@ -218,6 +224,8 @@ class SinkOptionsSection(Section):
     """Files of a target of type files; Parquet unless given."""
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE
     """`add_columns` adds nullable columns; nothing ever narrows or drops one."""
+    target_defaults: ColumnNames | None = None
+    """Columns that the source lacks and that the target fills by their own DEFAULT (append, merge, partition_replace)."""
     normalization: NormalizationSection | None = None
     """Nested columns as child tables."""
 

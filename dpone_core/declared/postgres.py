@@ -19,6 +19,7 @@ from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
 _DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
+MAX_COLUMNS: Final = 1600
 _OWNER: Final = "the role owns the target"
 _READING_FUNCTIONS: Final = words(
     """
@@ -90,6 +91,8 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         identifier_limit_bytes=63,
         memory_limit_bytes=None,
         default_schema="public",
+        column_defaults=True,
+        max_columns=MAX_COLUMNS,
         key_ranges=True,
     ),
 )

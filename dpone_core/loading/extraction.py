@@ -82,6 +82,7 @@ def prepare_extraction(
         plan.target.strategy,
         plan.target.schema_evolution,
         plan.target.unique_key,
+        config.sink.target_defaults,
     )
     _refuse_unknown_keys(config, schema)
     return Extraction(

@@ -163,6 +163,7 @@ def _sink(sink: SinkSection) -> SinkConfig:
         ),
         physical_design=_physical_design(sink),
         schema_evolution=sink.options.schema_evolution,
+        target_defaults=sink.options.target_defaults or (),
     )
 
 

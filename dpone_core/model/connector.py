@@ -117,7 +117,8 @@ class Finaliser:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTraits:
     """`identifier_limit_bytes` bounds staging names; `memory_limit_bytes` is set on every session and shown by plan,
-    None for an engine that runs elsewhere.
+    None for an engine that runs elsewhere. `max_columns` is the most that one of its tables has,
+    `column_defaults` whether a load may leave columns to their DEFAULT.
 
     With `formats` it writes files of `options.files`. `physical_design` says whether a target that dpone creates takes
     a sorting key, a partition key and storage options.
@@ -129,6 +130,8 @@ class SinkTraits:
     identifier_limit_bytes: int
     memory_limit_bytes: int | None
     default_schema: str
+    max_columns: int | None = None
+    column_defaults: bool = False
     statements: bool = True
     key_ranges: bool = False
     formats: tuple[str, ...] = ()

@@ -190,6 +190,7 @@ class SinkConfig:
     governance: GovernanceConfig = field(default_factory=GovernanceConfig)
     physical_design: PhysicalDesign = field(default_factory=PhysicalDesign)
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE
+    target_defaults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,8 @@ class TargetPlan:
     allow_empty: bool = False
     default_schema: str = ""
     order_by: tuple[str, ...] = ()
+    max_columns: int | None = None
+    defaults: tuple[str, ...] = ()
 
     def ref(self, identity: LoadIdentity) -> LoadRef:
         """Finds any load of this target, also one of a process that has died."""

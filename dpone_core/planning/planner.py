@@ -88,6 +88,8 @@ def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> Ta
         lineage_columns=lineage.columns,
         has_metric_probe=route.sink.metric_probe,
         memory_limit_bytes=route.sink.memory_limit_bytes,
+        max_columns=route.sink.max_columns,
+        defaults=sink.target_defaults,
         default_schema=route.sink.default_schema,
         allow_empty=sink.strategy.allow_empty,
         order_by=_order_by(config, route),

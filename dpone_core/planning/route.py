@@ -161,6 +161,12 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
     refuse_partitioning(config, source, sink)
     refuse_special_values(config, source)
     refuse_visible_rows(config, source)
+    if config.sink.target_defaults and not sink.sink.column_defaults:
+        raise RouteRefusedError(
+            f"sink '{sink.type}' leaves no column to its DEFAULT",
+            path=("sink", "options", "target_defaults"),
+            fix="remove it, and give the columns in options.query",
+        )
     phase = (
         FinalizationPhase.PRE_FINALIZE
         if sink.sink.load_path is LoadPath.STAGED

@@ -57,6 +57,7 @@ class StageRequest:
     lineage: LineageColumns
     unique_key: tuple[str, ...] = ()
     target_only: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
 
     @property
     def ref(self) -> LoadRef:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.connectors._sql.text import require_encoded
 from dpone_core.model.connection import Connection
 
 _DEFAULTS: Final = (("fallback_application_name", "dpone"), ("connect_timeout", "10"))
@@ -20,8 +21,10 @@ SESSION_SETTINGS: Final = (
 
 
 def libpq_uri(connection: Connection) -> str:
-    """TLS, timeout and other libpq parameters of the URI pass through; text always travels as UTF-8."""
+    """TLS, timeout and other libpq parameters of the URI pass through; text always travels as UTF-8. Raises
+    ConnectorError `connection_uri_invalid` where a character of the password ends it."""
     base, _, query = connection.uri.partition("?")
+    require_encoded(connection)
     given = [part for part in query.split("&") if part and not part.startswith("client_encoding=")]
     names = {part.partition("=")[0] for part in given}
     added = [f"{name}={value}" for name, value in _DEFAULTS if name not in names]

@@ -24,7 +24,7 @@ WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind NOT IN ('i', 'I', 'S', 'c'
 """
 _DECLARED_SQL: Final = """
 SELECT attname, atttypid::int8, atttypmod, attnotnull, pg_catalog.format_type(atttypid, atttypmod),
-    attgenerated <> '' OR attidentity = 'a'
+    atthasdef OR attidentity = 'd', attgenerated <> '' OR attidentity = 'a'
 FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 _ATTACHED_SQL: Final = """
@@ -94,6 +94,7 @@ class TargetTable:
     is_owned: bool
     columns: tuple[TargetColumn, ...]
     computed: tuple[str, ...]
+    defaulted: tuple[str, ...]
 
     @property
     def is_table(self) -> bool:
@@ -139,10 +140,11 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
         is_owned=bool(owned),
         columns=tuple(
             TargetColumn(column=replace(column, type=writable_type(column.type)), declared_type=str(declared))
-            for column, (*_, declared, computed) in zip(columns, rows, strict=True)
+            for column, (*_, declared, _, computed) in zip(columns, rows, strict=True)
             if not computed
         ),
         computed=tuple(str(row[0]) for row in rows if row[-1]),
+        defaulted=tuple(str(row[0]) for row in rows if row[-2] and not row[-1]),
     )
 
 

@@ -17,7 +17,7 @@ from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
 from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, row_security, shared_snapshot
-from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
+from dpone_core.connectors.postgres.errors import connect_error, is_lost, server_error, sqlstate_of
 from dpone_core.connectors.postgres.types import decode, misfit_condition, reading_expression
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
@@ -151,7 +151,7 @@ class PostgresStream:
         try:
             _rows(connection, f"ROLLBACK TO {_SAVEPOINT}")
         except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
-            if isinstance(error, ETLExecutionError):
+            if isinstance(error, ETLExecutionError) or (sqlstate_of(error) is not None and not is_lost(error)):
                 return refusal
             return ConnectionLostError(f"{_STOPPED}: the connection was lost", code=self._database.side.unreachable)
         if "statement timeout" in str(error):
