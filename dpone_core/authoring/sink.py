@@ -25,6 +25,7 @@ def _design(schema: JsonValue) -> dict[str, JsonValue]:
 
 
 _REPLACES: Final[JsonValue] = {"properties": {"mode": {"const": "partition_replace"}}, "required": ["mode"]}
+_REFRESHES: Final[JsonValue] = {"properties": {"mode": {"const": "full_refresh"}}, "required": ["mode"]}
 _KEY_ONLY: Final[JsonValue] = {"properties": {"order_by": False, "storage": {"properties": {"clickhouse": False}}}}
 if TYPE_CHECKING:
     SinkType = ConnectorType
@@ -54,9 +55,7 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
             },
         },
         {
-            "if": {
-                "properties": {"strategy": {"properties": {"mode": {"const": "full_refresh"}}, "required": ["mode"]}}
-            },
+            "if": {"properties": {"strategy": _REFRESHES}},
             "then": {"properties": {"options": {"properties": {"target_defaults": False}}}},
         },
         {
@@ -225,7 +224,7 @@ class SinkOptionsSection(Section):
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE
     """`add_columns` adds nullable columns; nothing ever narrows or drops one."""
     target_defaults: ColumnNames | None = None
-    """Columns that the source lacks and that the target fills by their own DEFAULT (append, merge, partition_replace)."""
+    """Columns that the source lacks and the target fills by their DEFAULT; not under full_refresh."""
     normalization: NormalizationSection | None = None
     """Nested columns as child tables."""
 

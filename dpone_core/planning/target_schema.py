@@ -36,8 +36,8 @@ class TargetSchemaDiffersError(ETLExecutionError):
         self.differences = differences
         super().__init__(
             "the existing target cannot take the source's rows: " + "; ".join(differences),
-            fix="align the tables, or declare what is so: sink.options.schema_evolution: add_columns for new columns,"
-            " source.options.not_null for columns without NULL, sink.options.target_defaults for columns with a DEFAULT",
+            fix="align the tables, or declare: sink.options.schema_evolution: add_columns for new columns,"
+            " source.options.not_null for columns without NULL, sink.options.target_defaults for those with a DEFAULT",
         )
 
 
@@ -143,13 +143,11 @@ def _follow_source(arriving: Column, existing: Column | None) -> Column:
 
 
 def _misnamed(defaults: tuple[str, ...], arriving: TableSchema, existing: TableSchema) -> tuple[str, ...]:
-    return (
-        *(
-            f"target_defaults names column '{n}', which the source has"
-            for n in defaults
-            if arriving.find(n) is not None
-        ),
-        *(f"target_defaults names column '{n}', which the target lacks" for n in defaults if existing.find(n) is None),
+    return tuple(
+        f"target_defaults names column '{name}', which the {side}"
+        for name in defaults
+        for side, wrong in (("source has", arriving.find(name)), ("target lacks", not existing.find(name)))
+        if wrong
     )
 
 
