@@ -9,7 +9,14 @@ from pydantic import ConfigDict, Field, JsonValue
 from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.source import TableSection, type_is
-from dpone_core.declared.registry import DESIGNED_SINKS, FILE_SINKS, KEYED_SINKS, LEGACY_SINKS, SINK_TYPES
+from dpone_core.declared.registry import (
+    DEFAULTING_SINKS,
+    DESIGNED_SINKS,
+    FILE_SINKS,
+    KEYED_SINKS,
+    LEGACY_SINKS,
+    SINK_TYPES,
+)
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import PartitionGranularity, RowIdentityMode, UnsupportedPolicy
 from dpone_core.model.vocabulary import FinalizationPhase, LineagePreset, SchemaEvolution, StrategyMode
@@ -55,8 +62,8 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
             },
         },
         {
-            "if": {"properties": {"strategy": _REFRESHES}},
-            "then": {"properties": {"options": {"properties": {"target_defaults": False}}}},
+            "if": {"properties": {"type": type_is(DEFAULTING_SINKS), "strategy": {"not": _REFRESHES}}},
+            "else": {"properties": {"options": {"properties": {"target_defaults": False}}}},
         },
         {
             "if": {"properties": {"type": type_is(LEGACY_SINKS)}},

@@ -15,7 +15,7 @@ from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName,
 from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
-from dpone_core.declared.registry import FILE_SOURCES
+from dpone_core.declared.registry import FILE_SOURCES, ROW_SECURED_SOURCES
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import CheckpointsType
 from dpone_core.model.special_values import SpecialValue
@@ -151,6 +151,12 @@ class SourceSection(Section):
 
     model_config = ConfigDict(
         json_schema_extra={
+            "allOf": [
+                {
+                    "if": {"properties": {"type": type_is(ROW_SECURED_SOURCES)}, "required": ["type"]},
+                    "else": {"properties": {"options": {"properties": {"rows": {"const": "all"}}}}},
+                }
+            ],
             "if": {"properties": {"type": type_is(FILE_SOURCES)}, "required": ["type"]},
             "then": {
                 "required": ["options"],

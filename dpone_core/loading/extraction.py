@@ -16,7 +16,6 @@ from dpone_core.planning.cursor_value import refuse_undated_lookback, subtract_l
 from dpone_core.planning.target_schema import TargetSchemaDecision, decide_target_schema
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SinkPorts, SourcePorts
-from dpone_core.ports.sink import ComputesColumns
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.ports.state import SavedCursor
 
@@ -76,7 +75,6 @@ def prepare_extraction(
         newest = source.source.cursor_maximum(news, column)  # at or above the saved value, None for no row
         next_cursor = newest if newest is not None else lower
         request = replace(request, window=_choose_window(config, schema, lower, next_cursor))
-    _refuse_computed(schema, plan, sink)
     target = decide_target_schema(
         schema,
         lineage_schema(plan.target.lineage_columns),
@@ -181,17 +179,6 @@ def refuse_rows_without_window(extraction: Extraction, rows: int) -> None:
             f"the source held no row with a cursor value when the load began, and {rows} rows arrived while it read",
             fix="run again: the next load reads these rows and saves their cursor",
         )
-
-
-def _refuse_computed(schema: TableSchema, plan: LoadPlan, sink: SinkPorts) -> None:
-    target = sink.target
-    for name in target.computed_columns(plan.target.table) if isinstance(target, ComputesColumns) else ():
-        if schema.find(name) is not None:
-            raise SourceRefusedError(
-                f"column '{name}' is computed by the target and cannot be loaded",
-                code="physical_design_mismatch",
-                fix="leave it out in options.query",
-            )
 
 
 def _refuse_unknown_keys(config: LoadConfig, schema: TableSchema) -> None:

@@ -124,16 +124,6 @@ def refuse_special_values(config: LoadConfig, source: ConnectorDescriptor) -> No
             )
 
 
-def refuse_visible_rows(config: LoadConfig, source: ConnectorDescriptor) -> None:
-    """Raises RouteRefusedError for `rows: visible` of a source that does not tell hidden rows from absent ones."""
-    if config.source.visible_rows and (source.source is None or not source.source.row_security):
-        raise RouteRefusedError(
-            f"source '{source.type}' does not know which rows a policy hides",
-            path=("source", "options", "rows"),
-            fix="remove it",
-        )
-
-
 def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> Route:
     """Chooses the route. Raises RouteRefusedError naming the authored field that these connectors cannot serve."""
     if source.source is None:
@@ -160,13 +150,6 @@ def choose_route(config: LoadConfig, source: ConnectorDescriptor, sink: Connecto
         )
     refuse_partitioning(config, source, sink)
     refuse_special_values(config, source)
-    refuse_visible_rows(config, source)
-    if config.sink.target_defaults and not sink.sink.column_defaults:
-        raise RouteRefusedError(
-            f"sink '{sink.type}' leaves no column to its DEFAULT",
-            path=("sink", "options", "target_defaults"),
-            fix="remove it, and give the columns in options.query",
-        )
     phase = (
         FinalizationPhase.PRE_FINALIZE
         if sink.sink.load_path is LoadPath.STAGED

@@ -111,7 +111,7 @@ def decide_target_schema(
     missing = tuple(column for column in whole.columns if existing.find(column.name) is None)
     differences = (*_differences(whole, existing, defaults), *_misnamed(defaults, arriving, existing))
     if evolution is SchemaEvolution.REFUSE:
-        differences += tuple(f"column '{c.name}' {c.type} is missing in the target" for c in missing)
+        differences += tuple(f"column '{c.name}' {c.type} is missing in the target, or computed by it" for c in missing)
     if differences:
         raise TargetSchemaDiffersError(differences)
     absent = tuple(c for c in existing.business_columns if whole.find(c.name) is None)

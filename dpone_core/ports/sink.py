@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadIdentity
@@ -231,13 +231,6 @@ class TargetPort(Protocol):
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         """Staging, shadow and backup objects of any load of this target that still exist."""
         ...
-
-
-@runtime_checkable
-class ComputesColumns(Protocol):
-    """An optional capability of TargetPort: columns of a target that only the engine fills, left out of its schema."""
-
-    def computed_columns(self, table: TableName) -> tuple[str, ...]: ...
 
 
 class PublicationPort(Protocol):

@@ -15,6 +15,7 @@ from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, sche
 from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.moments import shown_seconds
 from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.stored_cast import StoredCast
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
@@ -22,7 +23,6 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .cast import StoredCast
 from .layout import layout_of, merge_key_of
 from .lineage import constant_expression, lineage_defaults, lineage_names
 from .publish import publish

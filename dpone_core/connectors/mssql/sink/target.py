@@ -35,10 +35,6 @@ class MssqlTarget:
         target = target_table(self._database.rows, resolve(table))
         return None if target is None else target.schema
 
-    def computed_columns(self, table: TableName) -> tuple[str, ...]:
-        target = target_table(self._database.rows, resolve(table))
-        return () if target is None else target.computed
-
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
         refuse_width(request, "SQL Server", MAX_COLUMNS)

@@ -41,10 +41,6 @@ class PostgresTarget:
         target = target_table(self._database.rows, resolve(table))
         return None if target is None else target.schema
 
-    def computed_columns(self, table: TableName) -> tuple[str, ...]:
-        target = target_table(self._database.rows, resolve(table))
-        return () if target is None else target.computed
-
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
         refuse_width(request, "PostgreSQL", MAX_COLUMNS)
