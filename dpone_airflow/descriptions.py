@@ -111,5 +111,8 @@ _REPEATED: Final = {
     StepKind.HOOK: "the hook's statements, unless this run has evidence that they succeeded",
     StepKind.TRANSFER_PLAN: "reading the plan that this run has made; the target is not touched",
     StepKind.TRANSFER_PARTITION: "one partition into its staging, unless it is staged; the target is not touched",
-    StepKind.LOAD: "the load from its source, only where the receipt says the target is not mutated or can be resumed",
+    StepKind.LOAD: (
+        "the load from its source, only where the receipt says the target is not mutated or can be resumed, or the "
+        "source state has advanced, when nothing of the load is repeated"
+    ),
 }

@@ -12,6 +12,7 @@ from typing import Final
 from dpone_core.contracts.receipt_verification import ReceiptExpectation
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
 from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.model.repetition import Repetition
 from dpone_core.model.vocabulary import StepKind, StepStatus, WithoutReceipt
 
 STEP_END_KEY: Final = "dpone_step_end"
@@ -106,6 +107,6 @@ def decide_retry(end: StepEnd, contract: StepContract) -> RetryDecision:
     if receipt.status is StepStatus.REFUSED:
         return RetryDecision.STOP
     if receipt.retry_classification is not None:
-        safe = receipt.retry_classification.allows_automatic_retry
+        safe = receipt.retry_classification.allows_automatic_retry or receipt.repetition is Repetition.NOTHING
         return RetryDecision.RETRY if safe else RetryDecision.STOP
     return RetryDecision.RETRY if contract.kind in LEAVES_THE_TARGET else RetryDecision.STOP

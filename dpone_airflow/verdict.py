@@ -11,6 +11,7 @@ from typing import Final
 
 from dpone_airflow.outcome import LEAVES_THE_TARGET
 from dpone_core.contracts.step_receipt import StepReceipt
+from dpone_core.model.repetition import Repetition
 from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, TargetState
 
 VERDICT_SCHEMA: Final = "dpone.verdict.v1"
@@ -94,6 +95,7 @@ class Verdict:
             "retry_classification": self.retry_classification,
             "load_id": load.load_id if load else None,
             "final_rows": load.final_rows if load else None,
+            "failed_gate": load.failed_gate if load else None,
             "evidence_path": load.evidence_path if load else None,
             "advice": self.advice,
         }
@@ -124,6 +126,9 @@ class Verdict:
                 return "the load is committed: compare the evidence, mark its task as success, then clear the gate"
             return f"the load is committed: correct and clear {primary.name} and the gate, never the load's task"
         found = self.retry_classification
+        repetition = self.load.repetition if self.load is not None else None
+        if found == RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION and repetition is not None:
+            return _REPEATED[repetition]
         return next(text for known, text in _ADVICE.items() if known == found)
 
     def summary(self) -> tuple[str, ...]:
@@ -169,6 +174,8 @@ def effect(receipt: StepReceipt) -> str:
     if receipt.source_state is SourceState.NOT_APPLICABLE:
         source = "no source state"
     rows = f", {receipt.final_rows} rows" if receipt.final_rows is not None else ""
+    if receipt.failed_gate is not None:
+        rows += f", gate {receipt.failed_gate} failed"
     return f"{target}, {source}{rows}"
 
 
@@ -191,6 +198,21 @@ _ADVICE: Final = {
     RetryClassification.OPERATOR_VERIFICATION_REQUIRED: (
         "clear no task before a person has compared target and evidence"
     ),
+}
+
+
+_REPEATED: Final = {
+    Repetition.NOTHING: (
+        "the load is complete and its source state has advanced, only what comes behind is missing: clear its task and "
+        "the gate; it loads none of this again"
+    ),
+    Repetition.REPLACES: (
+        "correct the cause, then clear the load's task and the gate; a retry writes the load again in its place"
+    ),
+    Repetition.MERGES: (
+        "correct the cause, then clear the load's task and the gate; a retry updates the same rows by their key"
+    ),
+    Repetition.ADDS: _ADVICE[RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION],
 }
 
 

@@ -79,6 +79,18 @@ class LoadInProgressError(ETLExecutionError):
     code = "load_in_progress"
 
 
+class LeaseLostError(ConnectorError):
+    """Another load has taken the lease of this target, so this one did not publish. The target is as it was."""
+
+    code = "load_in_progress"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another load acquired the lease of this target while this load ran, so this one does not publish",
+            fix="wait until that load has ended, then run again",
+        )
+
+
 class CommitOutcomeUnknownError(ConnectorError):
     """The commit statement was sent and no answer came back: the target may hold the old or the new rows."""
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.fingerprint import is_fingerprint
-from dpone_core.model.identity import MAX_RUN_ID_CHARACTERS, RunId
+from dpone_core.model.identity import MAX_RUN_ID_CHARACTERS, RunId, safe_run_id
 
 _ABSENT: Final = frozenset({"", "none", "null"})
 _DIMENSION: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -86,6 +86,12 @@ class RunInvocation:
     step_id: str | None
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
     transfer_plan: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ids by which evidence and receipts name this run; they are never secret."""
+        ids = (self.run_id, self.dag_id, self.dag_run_id, self.step_id, safe_run_id(self.run_id))
+        return tuple(name for name in ids if name is not None)
 
     def as_identity(self) -> dict[str, object]:
         """The comparable projection of the identity matrix test; safe to print."""

@@ -2,7 +2,7 @@
 
 Types `sql`, `marker` and `webhook` are built in. Any other name belongs to a provider, which is looked up when a
 manifest uses it (`wiring.hook_providers`). Not here: cycles (`planning.hooks`) and the guard against mutating SQL
-(`planning.sql_guard`).
+(`sql_guard`).
 """
 
 from __future__ import annotations

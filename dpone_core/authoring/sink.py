@@ -19,6 +19,7 @@ from dpone_core.declared.registry import (
 )
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import PartitionGranularity, RowIdentityMode, UnsupportedPolicy
+from dpone_core.model.read_window import WindowValues
 from dpone_core.model.vocabulary import FinalizationPhase, LineagePreset, SchemaEvolution, StrategyMode
 
 
@@ -153,6 +154,9 @@ class LoadGovernanceSection(Section):
     """Audit tables."""
     decision_audit: DecisionAuditSection = DecisionAuditSection()
     """Rows for automatic decisions."""
+    window_values: WindowValues = WindowValues.SHOW
+    """Whether reports of an incremental load show from which to which cursor value it has read; `hide` where these
+    values are nobody else's business."""
 
     @property
     def audits(self) -> bool:

@@ -86,7 +86,7 @@ def _leave_receipt(path: str, context: CommandContext | None, end: StepExit, con
     from dpone_core.cli.step import write_receipt
 
     try:
-        write_receipt(path, context.execution if context is not None else None, end)
+        write_receipt(path, context.execution if context is not None else None, end, console.redactor)
     except DponeError as failure:
         console.note(failure_facts(failure).line)
         return end.exit_code or int(ExitClass.EXECUTED)

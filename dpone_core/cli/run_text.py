@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpone_core.cli.console import problem_lines
-from dpone_core.evidence.outcome import LoadOutcome, RunReport
+from dpone_core.evidence.outcome import GateCounts, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.evidence.window import describe_window
 from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import StrategyMode
@@ -21,11 +22,12 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
         f"{'succeeded' if outcome.passed else 'failed':9} {report.facts.process}  run {report.facts.run_id}",
         f"  rows      {_rows(outcome, plan is not None and plan.target.strategy is StrategyMode.INCREMENTAL_MERGE)}",
         *(f"  converted {line}" for line in _converted(outcome)),
-        f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned",
+        f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned{_skipped(counts)}",
         *(f"  gate      {line}" for line in _unpassed_gates(outcome)),
     ]
     if plan is not None and plan.source.incremental is not None:
-        lines.append(f"  window    {_window(plan.target.strategy, plan.source.incremental)}")
+        planned = _window(plan.target.strategy, plan.source.incremental)
+        lines.append(f"  window    {describe_window(outcome.window) or planned}")
     if outcome.failure is not None:
         lines.append(f"  error     {outcome.failure.line}")
         lines += [f"  recovery  {sentence}" for sentence in recovery_advice(outcome)]
@@ -63,6 +65,11 @@ def _rows(outcome: LoadOutcome, merges: bool) -> str:
         ("target", result.final_rows),
     )
     return ", ".join(f"{name} {rows:,}" for name, rows in known if rows is not None) or "none counted"
+
+
+def _skipped(counts: GateCounts) -> str:
+    """Only where there is one: a gate that did not judge is worth a word."""
+    return f", {counts.skipped} skipped" if counts.skipped else ""
 
 
 def _converted(outcome: LoadOutcome) -> list[str]:

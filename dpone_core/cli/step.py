@@ -14,6 +14,7 @@ from typing import Final
 
 from dpone_core.cli.parser import UsageError
 from dpone_core.contracts.step_receipt import StepReceipt, termination_message
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments
 from dpone_core.use_cases.step_receipt import (
     ReceiptNotWrittenError,
@@ -49,9 +50,9 @@ def read_pack_reference(arguments: argparse.Namespace) -> PackReference | None:
     return PackReference(path=Path(arguments.pack), fingerprint=arguments.pack_fingerprint)
 
 
-def write_receipt(path: str, execution: StepExecution | None, end: StepExit) -> StepReceipt:
+def write_receipt(path: str, execution: StepExecution | None, end: StepExit, redactor: Redactor) -> StepReceipt:
     """Writes a temporary file and renames it; the termination message in place. Raises ReceiptNotWrittenError."""
-    statement = project_step(execution, end)
+    statement = project_step(execution, end, redactor)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:

@@ -30,6 +30,7 @@ from dpone_core.contracts.wire import (
 )
 from dpone_core.errors import ErrorCode
 from dpone_core.model.fingerprint import fingerprint, sha256_text
+from dpone_core.model.repetition import Repetition, repetition_of
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
@@ -37,6 +38,7 @@ from dpone_core.model.vocabulary import (
     SourceState,
     StepKind,
     StepStatus,
+    StrategyMode,
     TargetState,
 )
 
@@ -57,6 +59,7 @@ SmallCount = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Instant = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 EvidencePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,511}$")]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}\.[0-9A-Za-z.+-]{1,32}$")]
+GateId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 Code = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,95}$")]
 
 
@@ -66,7 +69,7 @@ class StepIdentity:
     read.
 
     `transfer_plan` is the fingerprint of the key ranges that the step planned, staged or published, `partitions` their
-    number including the NULL partition; both are None for steps without key ranges.
+    number including the NULL partition; both are None for steps without key ranges. `strategy` is set for a load.
     """
 
     kind: StepKind
@@ -84,12 +87,13 @@ class StepIdentity:
     sql_hash: str | None = None
     transfer_plan: str | None = None
     partitions: int | None = None
+    strategy: StrategyMode | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """How a step ended. The boundary, the three states and the retry class are None for steps that have no target:
-    bundle_verify, hooks and transfer steps.
+    bundle_verify, hooks and transfer steps. `failed_gate` is the first gate that blocked the load.
     """
 
     status: StepStatus
@@ -102,6 +106,7 @@ class StepResult:
     checkpoint_state: CheckpointState | None = None
     source_state: SourceState | None = None
     retry_classification: RetryClassification | None = None
+    failed_gate: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +121,7 @@ class StepCounters:
     gates_passed: int | None = None
     gates_failed: int | None = None
     gates_warned: int | None = None
+    gates_skipped: int | None = None
     acceptance_required: bool | None = None
     acceptance_sides: int | None = None
     acceptance_warnings: int | None = None
@@ -154,11 +160,13 @@ class StepReceipt(Contract):
     sql_hash: Fingerprint | None
     transfer_plan: Fingerprint | None
     partitions: SmallCount | None
+    strategy: StrategyMode | None
     failure_boundary: Boundary | None
     target_state: TargetState | None
     checkpoint_state: CheckpointState | None
     source_state: SourceState | None
     retry_classification: RetryClassification | None
+    failed_gate: GateId | None
     extracted_rows: Count | None
     staged_rows: Count | None
     inserted_rows: Count | None
@@ -167,6 +175,7 @@ class StepReceipt(Contract):
     gates_passed: SmallCount | None
     gates_failed: SmallCount | None
     gates_warned: SmallCount | None
+    gates_skipped: SmallCount | None
     acceptance_required: bool | None
     acceptance_sides: SmallCount | None
     acceptance_warnings: SmallCount | None
@@ -193,6 +202,8 @@ class StepReceipt(Contract):
             raise ValueError("evidence_path must stay inside the evidence directory")
         if self.finished_at < self.started_at:
             raise ValueError("finished_at is before started_at")
+        if self.failed_gate is not None and not self.gates_failed:
+            raise ValueError("failed_gate must be null where no gate has failed")
         self._require_one_plan()
         if succeeded and self.kind is StepKind.LOAD:
             self._require_proof_of_the_load()
@@ -207,6 +218,11 @@ class StepReceipt(Contract):
         if len(self.encode()) > MAX_RECEIPT_BYTES:
             raise ValueError(f"the receipt is larger than {MAX_RECEIPT_BYTES} bytes")
         return self
+
+    @property
+    def repetition(self) -> Repetition | None:
+        """What a repeat does to the target that holds this load; None where retry_classification says all."""
+        return repetition_of(self.retry_classification, self.target_state, self.source_state, self.strategy)
 
     def encode(self) -> bytes:
         """The bytes of the file and of the XCom value: one line of ASCII JSON in the order of the contract, no

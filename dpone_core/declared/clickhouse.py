@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import clickhouse as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
@@ -13,9 +14,9 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
-    words,
 )
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
@@ -23,11 +24,8 @@ MEMORY_LIMIT_BYTES: Final = 4 * 1024**3
 MAX_PARTITIONS_PER_INSERT: Final = 1_000
 """Set on every session (the engine's default is 100); a block with more partitions is refused by name (CH-12)."""
 
-_TABLE_FUNCTIONS: Final = words(
-    """
-    cluster clusterallreplicas dictionary file generate_series generateseries merge null numbers numbers_mt values
-    view zeros zeros_mt
-    """
+_UNDER_LEASE: Final = (
+    "one publication per load id while the target lease is held; a shadow drops rows others write meanwhile"
 )
 
 DESCRIPTOR: Final = ConnectorDescriptor(
@@ -36,7 +34,13 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         dialect="clickhouse",
         syntax=frozenset({SqlSyntax.BACKSLASH_ESCAPES}),
         maintenance=rf"OPTIMIZE\s+TABLE\s+{SQL_NAME}(\s+ON\s+CLUSTER\s+{SQL_NAME})?(\s+FINAL)?",
-        table_functions=_TABLE_FUNCTIONS,
+        names=SqlNames(
+            functions=names.ANY_CASE,
+            spelled=names.AS_SPELLED,
+            aggregates=names.AGGREGATES,
+            combinators=names.COMBINATORS,
+            table_functions=names.TABLE_FUNCTIONS,
+        ),
     ),
     extra="clickhouse",
     uri_schemes=("chdb", "clickhouse", "clickhouses"),
@@ -57,7 +61,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.FULL_REFRESH,
                 name="exchange_tables",
                 atomic_for="whole target: a reader sees the old rows or the new rows",
-                delivery="exactly once: the load marker is looked at before any repetition",
+                delivery="one publication per load id: its marker is looked at before any repetition",
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=("database engine with EXCHANGE TABLES (Atomic)", "target engine MergeTree"),
             ),
@@ -65,7 +69,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.INCREMENTAL_APPEND,
                 name="move_partition_or_exchange",
                 atomic_for="whole load: one partition by MOVE PARTITION, several by shadow table and EXCHANGE",
-                delivery="exactly once while the target lease is held; a shadow drops rows others write meanwhile",
+                delivery=_UNDER_LEASE,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=(
                     "database engine with EXCHANGE TABLES (Atomic)",
@@ -77,7 +81,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.INCREMENTAL_MERGE,
                 name="merge_shadow_and_exchange",
                 atomic_for="whole load: a shadow without the staged keys and with the staged rows, and EXCHANGE",
-                delivery="exactly once while the target lease is held; a shadow drops rows others write meanwhile",
+                delivery=_UNDER_LEASE,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=(
                     "database engine with EXCHANGE TABLES (Atomic)",
@@ -90,7 +94,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.PARTITION_REPLACE,
                 name="replace_partition_or_exchange",
                 atomic_for="whole load: one partition by REPLACE PARTITION, several by shadow table and EXCHANGE",
-                delivery="exactly once while the target lease is held; a shadow drops rows others write meanwhile",
+                delivery=_UNDER_LEASE,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=(
                     "database engine with EXCHANGE TABLES (Atomic)",

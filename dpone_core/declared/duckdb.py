@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import duckdb as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
@@ -13,9 +14,9 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
-    words,
 )
 from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
@@ -26,13 +27,8 @@ MEMORY_LIMIT_BYTES: Final = 2 * 1024**3
 STREAMING_LIMIT_BYTES: Final = 640 << 20
 """For everything else a sink does: rows pass through, and blocks that are cached beyond it give way."""
 
-
-_TABLE_FUNCTIONS: Final = words(
-    """
-    arrow_scan delta_scan duckdb_columns duckdb_schemas duckdb_tables duckdb_views generate_series glob iceberg_scan
-    json_each json_tree parquet_metadata parquet_scan parquet_schema range read_blob read_csv read_csv_auto read_json
-    read_json_auto read_ndjson read_ndjson_auto read_parquet read_text repeat repeat_row unnest
-    """
+_DELIVERY: Final = (
+    "one publication per load id: its marker is written in the same transaction and looked at before any repetition"
 )
 
 DESCRIPTOR: Final = ConnectorDescriptor(
@@ -41,7 +37,11 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         dialect="duckdb",
         syntax=frozenset({SqlSyntax.DOLLAR_QUOTES}),
         maintenance=rf"(VACUUM|ANALYZE|VACUUM\s+ANALYZE)(\s+{SQL_NAME})?",
-        table_functions=_TABLE_FUNCTIONS,
+        names=SqlNames(
+            functions=names.FUNCTIONS,
+            table_functions=names.TABLE_FUNCTIONS,
+            file_functions=names.FILE_FUNCTIONS,
+        ),
     ),
     extra="duckdb",
     uri_schemes=("duckdb",),
@@ -63,7 +63,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.FULL_REFRESH,
                 name="swap_in_transaction",
                 atomic_for="whole target: one transaction",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=("no constraint or index on the target",),
             ),
@@ -71,14 +71,14 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.INCREMENTAL_APPEND,
                 name="insert_in_transaction",
                 atomic_for="whole load: one transaction",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
             ),
             Finaliser(
                 strategy=StrategyMode.INCREMENTAL_MERGE,
                 name="merge_in_transaction",
                 atomic_for="whole load: one transaction",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
                 assumes=("the target holds each key once",),
             ),
@@ -86,7 +86,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
                 strategy=StrategyMode.PARTITION_REPLACE,
                 name="replace_in_transaction",
                 atomic_for="whole load: one transaction deletes the staged partitions and inserts the staged rows",
-                delivery="exactly once: the load marker is written in the same transaction",
+                delivery=_DELIVERY,
                 retry_after_unknown=RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
             ),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import mssql as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
@@ -11,13 +12,16 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
     words,
 )
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
-_DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
+_DELIVERY: Final = (
+    "one publication per load id: its marker is written in the same transaction and looked at before any repetition"
+)
 _ALTER: Final = "the login may alter the target"
 _STATEMENT_WORDS: Final = words(
     """
@@ -49,6 +53,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         dialect="tsql",
         syntax=frozenset({SqlSyntax.BRACKETED_NAMES, SqlSyntax.GO_LINES}),
         maintenance=rf"UPDATE\s+STATISTICS\s+{SQL_NAME}(\s+WITH\s+FULLSCAN)?",
+        names=SqlNames(functions=names.FUNCTIONS, table_functions=names.TABLE_FUNCTIONS, methods=names.METHODS),
         statement_words=_STATEMENT_WORDS,
     ),
     extra="mssql",

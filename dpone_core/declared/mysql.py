@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import mysql as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
     ConnectorType,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
-    words,
 )
 from dpone_core.model.special_values import SpecialValue
-
-_READING_FUNCTIONS: Final = words(
-    """
-    json_unquote json_contains json_length json_keys json_type json_valid makedate maketime period_add period_diff
-    sec_to_time time_to_sec to_seconds microsecond inet_aton inet_ntoa inet6_aton inet6_ntoa bit_count crc32
-    elt field find_in_set make_set export_set bin_to_uuid uuid_to_bin
-    """
-)
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.MYSQL,
@@ -36,7 +29,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
             }
         ),
         maintenance=rf"(OPTIMIZE|ANALYZE)\s+TABLE\s+{SQL_NAME}",
-        functions=_READING_FUNCTIONS,
+        names=SqlNames(functions=names.FUNCTIONS, table_functions=names.TABLE_FUNCTIONS),
     ),
     extra="mysql",
     uri_schemes=("mysql", "mariadb"),

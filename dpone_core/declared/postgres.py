@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import postgres as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
@@ -11,33 +12,31 @@ from dpone_core.model.connector import (
     Finaliser,
     SinkTraits,
     SourceTraits,
+    SqlNames,
     SqlSyntax,
     SqlTraits,
-    words,
 )
 from dpone_core.model.special_values import SpecialValue
 from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyMode
 
-_DELIVERY: Final = "exactly once: the load marker is written in the same transaction"
+_DELIVERY: Final = (
+    "one publication per load id: its marker is written in the same transaction and looked at before any repetition"
+)
 MAX_COLUMNS: Final = 1600
 _OWNER: Final = "the role owns the target"
-_READING_FUNCTIONS: Final = words(
-    """
-    jsonb_agg json_agg jsonb_build_object json_build_object jsonb_object_agg json_object_agg to_json to_jsonb
-    row_to_json age clock_timestamp statement_timestamp date_bin make_date make_timestamp make_interval
-    isfinite justify_days justify_hours justify_interval octet_length bit_length num_nulls num_nonnulls
-    regexp_matches regexp_split_to_array regexp_split_to_table array_to_string string_to_array cardinality
-    unnest mode percentile_cont percentile_disc bool_and bool_or every pg_typeof quote_ident quote_literal format
-    """
-)
 
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.POSTGRES,
     sql=SqlTraits(
         dialect="postgres",
-        syntax=frozenset({SqlSyntax.DOLLAR_QUOTES}),
+        syntax=frozenset({SqlSyntax.DOLLAR_QUOTES, SqlSyntax.ATTRIBUTES_CALL}),
         maintenance=rf"(VACUUM(\s+FULL)?(\s+ANALYZE)?|ANALYZE)(\s+{SQL_NAME})?",
-        functions=_READING_FUNCTIONS,
+        names=SqlNames(
+            functions=names.FUNCTIONS,
+            schemas=frozenset({"pg_catalog"}),
+            operators=names.OPERATORS,
+            types=names.TYPES,
+        ),
     ),
     extra="postgres",
     uri_schemes=("postgresql", "postgres"),

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.declared.functions import sqlite as names
 from dpone_core.model.connector import (
     SQL_NAME,
     ConnectorDescriptor,
     ConnectorType,
     EmbeddedTraits,
     SourceTraits,
+    SqlNames,
     SqlTraits,
-    words,
-)
-
-_TABLE_FUNCTIONS: Final = words(
-    """
-    generate_series json_each json_tree pragma_foreign_key_list pragma_index_info pragma_index_list
-    pragma_table_info pragma_table_list pragma_table_xinfo
-    """
 )
 
 DESCRIPTOR: Final = ConnectorDescriptor(
@@ -26,7 +20,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
     sql=SqlTraits(
         dialect="sqlite",
         maintenance=rf"VACUUM|ANALYZE(\s+{SQL_NAME})?",
-        table_functions=_TABLE_FUNCTIONS,
+        names=SqlNames(functions=names.FUNCTIONS, table_functions=names.TABLE_FUNCTIONS),
     ),
     extra="sqlite",
     uri_schemes=("sqlite",),

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.evidence.throughput import step_throughput
 from dpone_core.model.fingerprint import canonical_json
 from dpone_core.model.identity import LoadIdentity
@@ -152,10 +153,11 @@ class LoadStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTrail:
-    """Writes the audit rows of loads and steps. Call `open` before the first mutation of a load."""
+    """Writes the audit rows of loads and steps, redacted. Call `open` before the first mutation of a load."""
 
     control: ControlTables
     schema: str
+    redactor: Redactor
 
     def open(self) -> None:
         """Creates both tables where they do not exist."""
@@ -165,7 +167,7 @@ class AuditTrail:
     def record_load(self, identity: LoadIdentity, status: LoadStatus, row: ControlRow, at: datetime) -> None:
         """Writes the row of a load in place of its earlier one. `row` has all columns known so far."""
         written: dict[str, ControlValue] = {
-            **row,
+            **{name: self._clean(value) for name, value in row.items()},
             "run_id": identity.run_id,
             "load_id": identity.load_id,
             "status": status.value,
@@ -188,11 +190,14 @@ class AuditTrail:
                     "started_at": step.started_at,
                     "finished_at": step.finished_at,
                     "error_message": step.error_code,
-                    "details_json": canonical_json(step.published_details),
+                    "details_json": canonical_json(self.redactor.value(step.published_details)),
                     VERSION_COLUMN: step.finished_at,
                 },
             ),
         )
+
+    def _clean(self, value: ControlValue) -> ControlValue:
+        return self.redactor.text(value) if isinstance(value, str) else value
 
     def loads_of_run(self, run_id: str) -> tuple[ControlRow, ...]:
         return self.control.read(loads_table(self.schema), {"run_id": run_id})

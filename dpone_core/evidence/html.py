@@ -25,6 +25,7 @@ from dpone_core.evidence.html_style import STYLE, STYLE_HASH
 from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.evidence.run_verdict import Ending, RunVerdict, airflow_advice, next_commands, run_verdict
+from dpone_core.evidence.window import describe_window
 from dpone_core.model.vocabulary import TargetState
 
 _POLICY: Final = f"default-src 'none'; style-src '{STYLE_HASH}'; base-uri 'none'; form-action 'none'"
@@ -44,7 +45,12 @@ def run_html(document: object, redactor: Redactor, *, evidence_sha256: str | Non
     """
     run = JsonView(document)
     report = run.at("report") or run
-    page = _Page(markup=Markup(redactor=redactor), run=run, report=report, verdict=run_verdict(report, _target_of(run)))
+    page = _Page(
+        markup=Markup(redactor=redactor),
+        run=run,
+        report=report,
+        verdict=run_verdict(report, _target_of(run), run.text("plan", "strategy", "mode")),
+    )
     return page.html(evidence_sha256)
 
 
@@ -62,7 +68,7 @@ class _Page:
             ("rows", "Rows", self._rows()),
             ("converted", "Converted values", converted_section(markup, details)),
             ("gates", "Quality gates", gates_section(markup, self.report)),
-            ("acceptance", "Acceptance", acceptance_section(markup, details)),
+            ("acceptance", "Acceptance", acceptance_section(markup, details, self._strategy)),
             ("hooks", "Hooks", hooks_section(markup, details)),
             ("timeline", "Timeline", timeline_section(markup, details, self.verdict)),
             ("identity", "Identity", identity_section(markup, self.run, self.report)),
@@ -107,14 +113,21 @@ class _Page:
     def _summary(self) -> list[tuple[str, str]]:
         markup, result = self.markup, self.report.at("result")
         attempts = f"attempt {markup.text(self.report.count('attempts'))} of {markup.text(self._allowed)}"
-        started = next((step.text("started_at") for step in result.items("details", "load_steps")), None)
+        first = next((step.text("started_at") for step in result.items("details", "load_steps")), None)
+        started = result.text("details", "started_at") or first
+        window = describe_window(result.at("details", "window").value)
         return [
             ("Target", f"{markup.text(_target_of(self.run))}<small>{markup.text(self._target_state)}</small>"),
             ("Rows in the target", markup.text(result.count("final_rows"))),
             ("Source state", markup.text(self.verdict.source_state)),
+            *([("Window", markup.text(window))] if window else []),
             ("Started", f"{markup.text(_readable(started))}<small>{attempts}</small>"),
             ("Duration", markup.text(duration(result.seconds("duration_seconds")))),
         ]
+
+    @property
+    def _strategy(self) -> str | None:
+        return self.report.text("result", "details", "strategy") or self.run.text("plan", "strategy", "mode")
 
     @property
     def _allowed(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpone_core.evidence.html_parts import Markup
 from dpone_core.evidence.json_view import JsonView
+from dpone_core.evidence.window import describe_window
 
 
 def identity_section(markup: Markup, run: JsonView, report: JsonView) -> str:
@@ -20,6 +21,7 @@ def identity_section(markup: Markup, run: JsonView, report: JsonView) -> str:
         ("Try, map index", _try(run.at("invocation"))),
         ("Logical date", run.text("invocation", "logical_date")),
         ("Interval", _join(run.text("invocation", "interval_start"), run.text("invocation", "interval_end"))),
+        ("Window", describe_window(report.at("result", "details", "window").value)),
         ("Repair authority", run.text("invocation", "repair_authority_ref")),
         ("Route", _join(route.text("source"), route.text("sink"))),
         ("Dataset", route.text("dataset")),

@@ -11,7 +11,7 @@ from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.run_verdict import RunVerdict
 from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.outcome import count_or_none
-from dpone_core.model.vocabulary import GateType, HookPhase, Side, TargetState
+from dpone_core.model.vocabulary import GateType, HookPhase, Side, StrategyMode, TargetState
 
 _TONES: Final = {
     "passed": Tone.OK,
@@ -25,6 +25,7 @@ _STEPS: Final = {
     "leftovers_found": ("Staging of a dead run found", "prepare"),
     "source_described": ("Describe the source", "extract"),
     "columns_added": ("Add columns to the target", "prepare"),
+    "source_exported": ("Read the source", "extract"),
     "staged": ("Extract and stage", "stage"),
     "lineage_projected": ("Check lineage columns", "stage"),
     "quality_checked": ("Judge the gates", "gate"),
@@ -35,6 +36,12 @@ _STEPS: Final = {
     "cleanup": ("Remove staging", "clean up"),
     "load_governance_failed": ("Failure recorded", "failure"),
 }
+_BETWEEN: Final = {
+    "before_first_step": ("Open sessions, lease and audit", "prepare"),
+    "between_steps": ("Between two steps", "dpone"),
+    "after_last_step": ("Save the state, close lease and sessions", "finish"),
+}
+_WORTH_A_ROW_SECONDS: Final = 0.05
 _HASH_CHARACTERS: Final = 19
 
 
@@ -119,8 +126,11 @@ def converted_section(markup: Markup, details: JsonView) -> str:
     return markup.table(caption, ("Column", "Value", "Became", "Values"), rows, numbers=(3,)) if rows else ""
 
 
-def acceptance_section(markup: Markup, details: JsonView) -> str:
-    """The acceptance metrics, one column per side. A value that differs from the first measured side is marked."""
+def acceptance_section(markup: Markup, details: JsonView, strategy: str | None) -> str:
+    """The acceptance metrics, one column per side. A value that differs from the first measured side is marked, unless
+    the two sides hold different rows by design: only a full refresh leaves the target with the rows of one load.
+    """
+    whole = strategy == StrategyMode.FULL_REFRESH
     metrics = details.at("reconciliation_metrics", "acceptance_metrics")
     snapshots = {
         side.value: metrics.at("snapshots", side.value) for side in Side if metrics.at("snapshots", side.value)
@@ -138,13 +148,16 @@ def acceptance_section(markup: Markup, details: JsonView) -> str:
     rows = [
         (
             Cell(html=markup.text(name) + (f"<small>{kind}</small>" if kind else "")),
-            *(Cell(html=_measure_cell(markup, counts, side), number=True) for side in snapshots),
+            *(
+                Cell(html=_measure_cell(markup, counts, side, compared=whole or side != Side.TARGET), number=True)
+                for side in snapshots
+            ),
         )
         for name, kind, counts in measures
     ]
     table = markup.table(
-        f"Mode {metrics.text('mode') or 'unknown'}. A value that differs from the first side is marked. "
-        "The target is measured whole, with rows of earlier loads.",
+        f"Mode {metrics.text('mode') or 'unknown'}. A value that differs from the first side is marked."
+        + ("" if whole else " The target holds rows of earlier loads too, so it is measured and not compared."),
         ("Measure", *(side.capitalize() for side in snapshots)),
         rows,
         numbers=range(1, len(snapshots) + 1),
@@ -156,11 +169,11 @@ def _columns(snapshots: dict[str, JsonView], key: str) -> list[str]:
     return list(dict.fromkeys(name for snapshot in snapshots.values() for name, _ in snapshot.pairs(key)))
 
 
-def _measure_cell(markup: Markup, counts: dict[str, int | None], side: str) -> str:
+def _measure_cell(markup: Markup, counts: dict[str, int | None], side: str, *, compared: bool) -> str:
     value, first = counts[side], next(iter(counts.values()))
     if value is None:
         return markup.tag(Tone.OPEN, "not measured")
-    if value == first:
+    if value == first or not compared:
         return markup.text(value)
     return f"{markup.text(value)} {markup.tag(Tone.WARN, 'differs')}"
 
@@ -209,7 +222,9 @@ def timeline_section(markup: Markup, details: JsonView, verdict: RunVerdict) -> 
     timed = sorted(_steps_in_time(steps), key=lambda entry: entry[:2])
     if not timed:
         return ""
-    begin = timed[0][0]
+    begin, end = _moment(details.text("started_at")), _moment(details.text("finished_at"))
+    timed = sorted([*timed, *_time_between(timed, begin, end)], key=lambda entry: entry[:2])
+    begin = timed[0][0] if begin is None else min(begin, timed[0][0])
     whole = max(max(start - begin + length for start, _, length, _ in timed), 1e-6)
     committed = verdict.recovery is None or verdict.recovery.target_state is TargetState.MUTATION_RETURNED_SUCCESS
     rows: list[tuple[Cell, ...] | str] = []
@@ -222,7 +237,7 @@ def timeline_section(markup: Markup, details: JsonView, verdict: RunVerdict) -> 
         rows.append(
             (
                 Cell(html=_step_title(markup, step)),
-                Cell(html=_hook_status(markup, step)),
+                Cell(html="" if step.text("step_id") in _BETWEEN else _hook_status(markup, step)),
                 Cell(html=bar((start - begin) / whole, length / whole, failed=failed), wide=True),
                 Cell(html=markup.text(f"+{duration(start - begin)}"), number=True),
                 Cell(html=markup.text(duration(length)), number=True),
@@ -241,17 +256,36 @@ def timeline_section(markup: Markup, details: JsonView, verdict: RunVerdict) -> 
 def _steps_in_time(steps: list[JsonView]) -> Iterator[tuple[float, int, float, JsonView]]:
     """Start and length in seconds of each step that has a valid start, with its index in `steps`."""
     for index, step in enumerate(steps):
-        started, length = step.text("started_at"), step.seconds("duration_seconds")
-        try:
-            moment = datetime.fromisoformat((started or "").replace("Z", "+00:00")).replace(tzinfo=UTC).timestamp()
-        except (ValueError, OverflowError, OSError):
-            continue
-        yield moment, index, length or 0.0, step
+        moment, length = _moment(step.text("started_at")), step.seconds("duration_seconds")
+        if moment is not None:
+            yield moment, index, length or 0.0, step
+
+
+def _moment(text: str | None) -> float | None:
+    """Seconds since 1970 of an ISO text in UTC; None for any other text."""
+    try:
+        return datetime.fromisoformat((text or "").replace("Z", "+00:00")).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _time_between(
+    timed: list[tuple[float, int, float, JsonView]], begin: float | None, end: float | None
+) -> Iterator[tuple[float, int, float, JsonView]]:
+    """The time of the run that lies in no step, as entries like those of steps, so that the timeline has no hole."""
+    reached, name = begin, "before_first_step"
+    for start, _, length, _ in timed:
+        if reached is not None and start - reached >= _WORTH_A_ROW_SECONDS:
+            yield reached, -1, start - reached, JsonView({"step_id": name, "status": "succeeded"})
+        reached = max(start + length, start if reached is None else reached)
+        name = "between_steps"
+    if reached is not None and end is not None and end - reached >= _WORTH_A_ROW_SECONDS:
+        yield reached, len(timed), end - reached, JsonView({"step_id": "after_last_step", "status": "succeeded"})
 
 
 def _step_title(markup: Markup, step: JsonView) -> str:
     step_id, phase = step.text("step_id"), step.text("phase")
-    name, lifecycle = _STEPS.get(step_id or "", (step_id, phase))
+    name, lifecycle = (_STEPS | _BETWEEN).get(step_id or "", (step_id, phase))
     if phase in tuple(HookPhase):
         name, lifecycle = f"Hook {step_id}", (phase or "").replace("_", "-")
     return f"{markup.text(name)}<small>{markup.text(lifecycle)}</small>"

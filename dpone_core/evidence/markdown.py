@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dpone_core.evidence.outcome import EarlierAttempt, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
+from dpone_core.evidence.window import describe_window
 from dpone_core.model.load_plan import LoadPlan
 
 
@@ -29,6 +30,8 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
         f"- started: {outcome.started_at:%Y-%m-%d %H:%M:%S} UTC, {outcome.duration_seconds:.2f} s",
         *([f"- route: {plan.source.dataset} -> {plan.target.table} ({plan.target.finaliser.name})"] if plan else []),
     ]
+    window = describe_window(outcome.window)
+    lines += [f"- window: {window}"] if window else []
     if outcome.failure is not None:
         lines += ["", "## What happened", "", f"`{outcome.failure.code}`: {outcome.failure.message}"]
         lines += ["", *(f"- {sentence}" for sentence in recovery_advice(outcome))]

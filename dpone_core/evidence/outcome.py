@@ -7,13 +7,13 @@ not known is null, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from dpone_core.errors import DponeError
-from dpone_core.evidence.audit import LoadStep
+from dpone_core.evidence.audit import LoadStep, utc_text
 from dpone_core.evidence.throughput import run_throughput
 from dpone_core.model.decision import RuntimeDecision, summarise
 from dpone_core.model.identity import LoadIdentity
@@ -22,8 +22,11 @@ from dpone_core.model.problem import ManifestInvalidError
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
+    GateStatus,
     RetryClassification,
+    Severity,
     SourceState,
+    StrategyMode,
     TargetState,
 )
 from dpone_core.quality.failure import QualityGateFailure
@@ -33,11 +36,12 @@ RUN_SET_KIND: Final = "dpone.run_set.v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCounts:
-    """Numbers of gates by result; `warned` includes skipped ones."""
+    """Numbers of gates by result. A skipped gate did not judge: it is neither passed nor warned."""
 
     passed: int = 0
     failed: int = 0
     warned: int = 0
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,8 @@ class FailureFacts:
 class LoadOutcome:
     """The facts about one finished attempt. `failure` is None after success, as are `boundary` and `retry` then.
 
-    `quality_gates` is the JSON of the gate report, None when no gate was evaluated. `transfer_plan` (a fingerprint) and
+    `quality_gates` is the JSON of the gate report, None when no gate was evaluated; `window` that of the cursor values
+    that were read, None for a load without cursor. `transfer_plan` (a fingerprint) and
     `partitions` (their number) are set for a load that published partitions which other processes staged.
     """
 
@@ -76,6 +81,8 @@ class LoadOutcome:
     quality_gates: Mapping[str, object] | None = None
     gate_counts: GateCounts = field(default_factory=GateCounts)
     acceptance_required: bool = False
+    strategy: StrategyMode | None = None
+    window: Mapping[str, object] | None = None
     steps: tuple[LoadStep, ...] = ()
     decisions: tuple[RuntimeDecision, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -89,6 +96,17 @@ class LoadOutcome:
     @property
     def duration_seconds(self) -> float:
         return (self.finished_at - self.started_at).total_seconds()
+
+    @property
+    def failed_gate(self) -> str | None:
+        """The id of the first gate that blocked the load, as the gate report names it."""
+        results = (self.quality_gates or {}).get("results")
+        blocking = (
+            result
+            for result in (results if isinstance(results, Sequence) else ())
+            if (result["status"], result["severity"]) == (GateStatus.FAILED, Severity.ERROR)
+        )
+        return next((str(result["gate_id"]) for result in blocking), None)
 
     def failure_context(self) -> dict[str, object] | None:
         """The boundary, the states and the retry classification of a failure; None after success."""
@@ -162,6 +180,19 @@ class RunReport:
     @property
     def exit_code(self) -> int:
         return self.failure.exit_code if self.failure is not None else 0
+
+    @property
+    def process(self) -> str:
+        return self.facts.process
+
+    @property
+    def run_id(self) -> str:
+        return self.facts.run_id
+
+    @property
+    def result(self) -> LoadResult | None:
+        """The counts of the last attempt; None when the run was refused before any."""
+        return self.outcome.result if self.outcome is not None else None
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -276,7 +307,7 @@ def _result(outcome: LoadOutcome, earlier: tuple[EarlierAttempt, ...]) -> dict[s
 def _details(outcome: LoadOutcome) -> dict[str, object]:
     result = outcome.result
     counters = {
-        "loaded_rows": result.inserted_rows,
+        "loaded_rows": result.loaded_rows,
         "staging_rows": result.staged_rows,
         "extracted_rows": result.extracted_rows,
     }
@@ -294,6 +325,10 @@ def _details(outcome: LoadOutcome) -> dict[str, object]:
     return {
         "load_id": outcome.identity.load_id,
         "source_state": outcome.source_state.value,
+        "strategy": None if outcome.strategy is None else outcome.strategy.value,
+        "started_at": utc_text(outcome.started_at),
+        "finished_at": utc_text(outcome.finished_at),
+        **({"window": dict(outcome.window)} if outcome.window is not None else {}),
         "run_throughput": run_throughput(counters, outcome.duration_seconds),
         "runtime_decisions": summarise(outcome.decisions),
         "reconciliation_metrics": reconciliation,

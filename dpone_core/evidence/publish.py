@@ -1,13 +1,14 @@
-"""Publishes the evidence files of one attempt, run.json last: whoever finds run.json finds the reports too."""
+"""Publishes the evidence files of one attempt: the files of its verdict together, or none of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.evidence.html import run_html
+from dpone_core.evidence.redacted_files import render_json
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.fingerprint import sha256_bytes
 from dpone_core.model.identity import LoadIdentity, safe_run_id
@@ -56,26 +57,30 @@ def publish_load_record(
         "quality": None if quality is None else dict(quality),
         "acceptance": None if acceptance is None else acceptance.as_json(),
     }
-    files.publish(f"{evidence_directory(plan.process, identity)}/load.json", _render(document))
-
-
-def _render(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    files.publish(f"{evidence_directory(plan.process, identity)}/load.json", render_json(document))
 
 
 def publish_evidence(
     files: EvidenceFiles, process: str, identity: LoadIdentity, report: object, markdown: str, redactor: Redactor
 ) -> PublishedEvidence:
-    """Publishes report.md, report.html and run.json, in this order. Raises EvidenceFilesError.
+    """Publishes run.json, report.md and report.html: room is found for all three before one of them appears.
 
-    `report` and `markdown` must be redacted already; report.html is rendered from `report` and redacts its keys as
-    well.
+    Where that fails none of them stays, not even of an earlier publication of this attempt: what is there says what
+    the caller knows. Raises EvidenceFilesError. `report` must be redacted already, because its digest is stated.
     """
     directory = evidence_directory(process, identity)
-    content = _render(report)
+    content = render_json(report)
     sha256 = sha256_bytes(content)
-    files.publish(f"{directory}/report.md", markdown.encode())
-    files.publish(f"{directory}/{HTML_REPORT}", run_html(report, redactor, evidence_sha256=sha256).encode())
-    path = f"{directory}/run.json"
-    files.publish(path, content)
-    return PublishedEvidence(path=path, sha256=sha256)
+    verdict = {
+        f"{directory}/run.json": content,
+        f"{directory}/report.md": markdown.encode(),
+        f"{directory}/{HTML_REPORT}": run_html(report, redactor, evidence_sha256=sha256).encode(),
+    }
+    try:
+        files.publish_together(verdict)
+    except BaseException:
+        for path in verdict:
+            with suppress(Exception):  # the failed publication is what the caller has to know
+                files.remove(path)
+        raise
+    return PublishedEvidence(path=f"{directory}/run.json", sha256=sha256)

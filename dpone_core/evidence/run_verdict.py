@@ -13,7 +13,15 @@ from typing import Final
 
 from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.recovery import Recovery, recovery_of
-from dpone_core.model.vocabulary import FinalizationPhase, HookPhase, RetryClassification, SourceState, TargetState
+from dpone_core.model.repetition import Repetition
+from dpone_core.model.vocabulary import (
+    FinalizationPhase,
+    HookPhase,
+    RetryClassification,
+    SourceState,
+    StrategyMode,
+    TargetState,
+)
 
 
 class Ending(StrEnum):
@@ -30,6 +38,12 @@ _RETRY: Final = {
     RetryClassification.RETRY_VIA_NATIVE_RESUME: "A retry is safe: it resumes without touching the target.",
     RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: "A retry may write this load a second time.",
     RetryClassification.OPERATOR_VERIFICATION_REQUIRED: "Do not retry before a person has looked.",
+}
+_REPEAT: Final = {
+    Repetition.NOTHING: "The load is complete and the source state has advanced: a retry loads none of it again.",
+    Repetition.REPLACES: "A retry writes this load again in its place; no row is doubled.",
+    Repetition.MERGES: "A retry updates the same rows by their key; no row is doubled.",
+    Repetition.ADDS: _RETRY[RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION],
 }
 _SOURCE: Final = {
     SourceState.ADVANCED: "advanced",
@@ -55,19 +69,20 @@ class RunVerdict:
     recovery: Recovery | None = None
 
 
-def run_verdict(report: JsonView, target: str) -> RunVerdict:
-    """The verdict of a report. `target` is the name of the table in its sentences."""
+def run_verdict(report: JsonView, target: str, strategy: str | None = None) -> RunVerdict:
+    """The verdict of a report. `target` is the name of the table in its sentences, `strategy` the one of its plan where
+    the report does not say it.
+    """
     result = report.at("result")
     context = result.at("failure_context")
     state = result.text("failure_context", "source_state") or result.text("details", "source_state")
     source = next((words for known, words in _SOURCE.items() if known == state), "not known")
+    known = result.text("details", "strategy") or strategy
     passed, status = report.at("passed").value, result.text("status")
     if passed is True and status == "success" and not context and not result.texts("errors"):
-        rows = result.count("inserted_rows")
-        load = "this load" if rows is None else f"this load of {rows:,} row{'' if rows == 1 else 's'}"
         return RunVerdict(
             ending=Ending.SUCCEEDED,
-            target=f"The target {target} holds {load}.",
+            target=f"The target {target} holds {_load(result, known)}.",
             retry="Nothing needs to be repeated.",
             source_state=source,
         )
@@ -86,15 +101,30 @@ def run_verdict(report: JsonView, target: str) -> RunVerdict:
             source_state="not advanced",
         )
     recovery = recovery_of(
-        context.text("failure_boundary"), context.text("target_state"), context.text("retry_classification")
+        context.text("failure_boundary"),
+        context.text("target_state"),
+        context.text("retry_classification"),
+        context.text("source_state"),
+        known,
     )
     return RunVerdict(
         ending=Ending.FAILED,
         target=_target(recovery.target_state, target),
-        retry=_RETRY[recovery.retry],
+        retry=_RETRY[recovery.retry] if recovery.repetition is None else _REPEAT[recovery.repetition],
         source_state=source,
         recovery=recovery,
     )
+
+
+def _load(result: JsonView, strategy: str | None) -> str:
+    """`this load of 1,792 rows: 1,000 inserted, 792 updated`; a number that is not known is not guessed."""
+    inserted, updated = result.count("inserted_rows"), result.count("updated_rows")
+    merges = strategy == StrategyMode.INCREMENTAL_MERGE
+    if inserted is None or (updated is None and merges):
+        return "this load" if inserted is None else f"this load: {inserted:,} inserted, updated unknown"
+    rows = inserted + (updated or 0)
+    parts = f": {inserted:,} inserted, {updated:,} updated" if updated else ""
+    return f"this load of {rows:,} row{'' if rows == 1 else 's'}{parts}"
 
 
 def find_failed_post_hook(report: JsonView) -> str | None:
@@ -120,7 +150,9 @@ def next_commands(report: JsonView, verdict: RunVerdict) -> tuple[tuple[str, str
     if hook is not None and recovery.target_state is TargetState.MUTATION_RETURNED_SUCCESS:
         execute = ("hooks", "execute", *named, "--phase", HookPhase.POST.value, "--hook-id", hook)
         commands.append(("the failed hook alone, once its cause is corrected", execute))
-    elif recovery.retry.allows_automatic_retry:
+    elif recovery.repetition is Repetition.NOTHING:
+        commands.append(("the same run again: it loads none of this load again and leaves a report", ("run", *named)))
+    elif _is_harmless(recovery):
         commands.append(("the same run again, once the cause is corrected", ("run", *named)))
     else:
         if result.text("details", "reconciliation_metrics", "governance_finalization") != _WITHOUT_STAGING:
@@ -135,11 +167,17 @@ def airflow_advice(report: JsonView, verdict: RunVerdict) -> str | None:
     recovery = verdict.recovery
     if recovery is None:
         return None
-    if recovery.retry.allows_automatic_retry:
+    hook = find_failed_post_hook(report)
+    if hook is not None and recovery.retry is RetryClassification.OPERATOR_VERIFICATION_REQUIRED:
+        return "In Airflow: do not clear the load's task. Its load is done, and the hook is not repeated by it."
+    if recovery.repetition is Repetition.NOTHING or _is_harmless(recovery):
         return "In Airflow: clear the failed task and all downstream of it; the run id stays."
-    if find_failed_post_hook(report) is not None:
-        return "In Airflow: do not clear the load's task. It would load again."
     return "In Airflow: do not clear the load's task before that. Clearing it starts the load again."
+
+
+def _is_harmless(recovery: Recovery) -> bool:
+    """Whether a repeat, once the cause is corrected, leaves no row twice."""
+    return recovery.retry.allows_automatic_retry or recovery.repetition in (Repetition.REPLACES, Repetition.MERGES)
 
 
 def _target(state: TargetState, target: str) -> str:

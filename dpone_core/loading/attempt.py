@@ -112,12 +112,18 @@ def _renew_while_running(context: LoadContext, lease: Lease | None) -> AbstractC
 
 
 def _release_quietly(context: LoadContext, lease: Lease | None) -> None:
-    """Releases the lease after a failure. An error of the release is a warning: the lease expires by itself, and the
-    cause of the failed load must stay visible."""
-    if context.sessions.lease is None or lease is None:
+    """Releases the lease after a failure, or lets it expire when this load or an earlier one may still publish, so that
+    the next load takes their staging away. An error is a warning: the lease expires by itself, and the cause of the
+    failed load must stay visible."""
+    leases, state = context.sessions.lease, context.commit_state
+    if leases is None or lease is None:
         return
+    late = state.target_state is TargetState.UNKNOWN or (lease.taken_over and not state.earlier_loads_revoked)
     try:
-        context.sessions.lease.release(lease)
+        if late and context.sessions.sink.revocation is not None:
+            leases.abandon(lease, context.runtime.clock.utc_now())
+        else:
+            leases.release(lease)
     except Exception:  # noqa: BLE001 - cleanup must not hide the first error
         context.step_log.warnings.append("lease_not_released")
 
@@ -155,6 +161,10 @@ def _build_outcome(
         quality_gates=None if commit_state.gate_report is None else commit_state.gate_report.as_json(),
         gate_counts=_count_gates(commit_state.gate_report),
         acceptance_required=request.snapshot.acceptance.is_required,
+        strategy=request.plan.target.strategy,
+        window=None
+        if commit_state.window is None
+        else commit_state.window.as_json(request.config.sink.governance.window_values),
         transfer_plan=None if commit_state.stored_plan is None else commit_state.stored_plan.plan_fingerprint,
         partitions=None if commit_state.stored_plan is None else len(commit_state.stored_plan.plan.ranges),
         steps=tuple(step_log.steps),
@@ -178,5 +188,6 @@ def _count_gates(report: QualityGateReport | None) -> GateCounts:
     return GateCounts(
         passed=statuses.count(GateStatus.PASSED),
         failed=statuses.count(GateStatus.FAILED),
-        warned=statuses.count(GateStatus.WARNING) + statuses.count(GateStatus.SKIPPED),
+        warned=statuses.count(GateStatus.WARNING),
+        skipped=statuses.count(GateStatus.SKIPPED),
     )

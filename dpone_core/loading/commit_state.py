@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from dpone_core.model.identity import LoadId
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferRun
+from dpone_core.model.read_window import ReadWindow
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
@@ -27,7 +29,10 @@ class CommitState:
     `gate_report`: the report of the evaluated gates, None before the evaluation.
     `load_in_doubt`: an operator has to look at the target, because an earlier load may be in it without a saved cursor,
     or because what this run published earlier is not in it any more.
+    `examined_intent`: the load whose commit intent was found and examined; the intent of no other load is replaced.
+    `earlier_loads_revoked`: no earlier load of the target can publish any more.
     `native_checkpoint`: the state of the checkpoints of a native transfer, None until its target was touched.
+    `window`: the cursor values that this attempt reads, None for a load without cursor.
     `stored_plan`: the transfer plan that another process stored and whose partitions this process stages or publishes.
     """
 
@@ -37,9 +42,12 @@ class CommitState:
     result: LoadResult = field(default_factory=LoadResult)
     unproven_hook: bool = False
     load_in_doubt: bool = False
+    examined_intent: LoadId | None = None
+    earlier_loads_revoked: bool = False
     gate_report: QualityGateReport | None = None
     native_checkpoint: CheckpointState | None = None
     stored_plan: TransferRun | None = None
+    window: ReadWindow | None = None
 
     def mark_committing(self) -> None:
         """Call it just before the commit is sent: the target state is unknown until the sink has answered."""

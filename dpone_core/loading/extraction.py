@@ -10,6 +10,7 @@ from dpone_core.model.lineage import lineage_schema
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.partition import TransferPlan
+from dpone_core.model.read_window import ReadWindow
 from dpone_core.model.table_schema import ColumnKind, TableSchema, is_framework_column
 from dpone_core.model.vocabulary import Side, StrategyMode
 from dpone_core.planning.cursor_value import refuse_undated_lookback, subtract_lookback
@@ -40,6 +41,14 @@ class Extraction:
     next_cursor: str | None
     saved_cursor: SavedCursor | None
     repeatable: bool = False
+
+    @property
+    def read_window(self) -> ReadWindow | None:
+        """The window as the report shows it; None for a load without cursor."""
+        window = self.request.window
+        if window is None:
+            return None
+        return ReadWindow(column=window.column, lower=window.lower, upper=window.upper, next_lower=self.next_cursor)
 
 
 def prepare_extraction(
@@ -98,7 +107,7 @@ def prepare_extraction(
 def _choose_window(config: LoadConfig, schema: TableSchema, saved: str | None, newest: str | None) -> CursorWindow:
     """The cursor values to read: from `saved` on, both ends as text, None for an open end.
 
-    An append must read every row exactly once. Rows with the newest value may still be arriving, so it leaves that
+    An append must read no row twice and miss none. Rows with the newest value may still be arriving, so it leaves that
     value to the next load. A merge may read a row twice: it includes the newest value, and starts earlier by the
     lookback.
     """

@@ -40,11 +40,11 @@ class HookFailedError(ETLExecutionError):
 
     code = "hook_failed"
 
-    def __init__(self, hook: HookDefinition, code: str) -> None:
+    def __init__(self, hook: HookDefinition, code: str, *, fix: str | None = None) -> None:
         self.hook_id = hook.id
         self.phase = hook.phase
         self.reason = code
-        super().__init__(f"{hook.phase} '{hook.id}' failed ({code})")
+        super().__init__(f"{hook.phase} '{hook.id}' failed ({code})", fix=fix)
 
 
 class HookOutcomeUnknownError(ETLExecutionError):
@@ -104,7 +104,12 @@ class SqlHookProvider:
         ports = self.source if hook.connector is HookConnector.SOURCE else self.sink
         if ports is None or hook.sql is None:
             raise HookActionError("the connector executes no SQL", code="connector_has_no_statements")
-        script = StatementScript(sql=hook.sql, autocommit=hook.autocommit, token_values=context.token_values)
+        script = StatementScript(
+            sql=hook.sql,
+            autocommit=hook.autocommit,
+            read_only=hook.runs_read_only,
+            token_values=context.token_values,
+        )
         if hook.kind is not HookKind.DATA_QUALITY_PROBE:
             return HookResult(values={"statements": ports.execute(script)})
         violations = read_violations(ports.answer(script))
@@ -131,7 +136,8 @@ def execute_hook(hook: HookDefinition, provider: HookProvider, context: HookCont
     try:
         result = provider.execute(hook, context)
     except ETLExecutionError as error:
-        raise HookFailedError(hook, error.code) from error
+        fix = error.fix if hook.type == SQL_TYPE else None  # a package's words may hold anything
+        raise HookFailedError(hook, error.code, fix=fix) from error
     return select_declared_results(result, provider.traits)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import refuse_rows_without_window
-from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
+from dpone_core.loading.in_doubt import arm_commit, name_lost_lease, withdraw_commit
 from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.shared_steps import (
     SnapshotSteps,
@@ -23,6 +23,7 @@ from dpone_core.loading.shared_steps import (
     add_columns,
     converted_details,
     evaluate_gates,
+    record_export,
     record_finalized,
     snapshot_source,
     snapshot_target,
@@ -33,7 +34,7 @@ from dpone_core.loading.shared_steps import (
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.special_values import unknown_counts
-from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
+from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side, TargetState
 from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
@@ -91,6 +92,8 @@ class LegacyLoadGovernanceCoordinator:
             if not isinstance(error, CommitOutcomeUnknownError):
                 self._mark_refused_if_invisible(request)
             self._record_failed_write(started_at, error)
+            if isinstance(error, ConnectorError) and commit_state.target_state is TargetState.NOT_MUTATED:
+                raise name_lost_lease(self.context, error) from error.__cause__
             raise
         commit_state.mark_committed(self._build_result(payload, loaded))
         return loaded
@@ -102,6 +105,7 @@ class LegacyLoadGovernanceCoordinator:
         on a termination waits until the source state is durable.
         """
         yield from payload.pump.batches()
+        record_export(self.context, payload)
         refuse_rows_without_window(payload.extraction, payload.pump.counters.rows)
         cancellation = self.context.runtime.cancellation
         cancellation.checkpoint()

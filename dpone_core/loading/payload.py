@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from dpone_core.loading.extraction import Extraction
@@ -23,12 +24,14 @@ class LoadInput(Protocol):
 class ExtractedPayload:
     """An open source stream and the pump that reads it; rows are read while the sink writes them.
 
-    The pump feeds `hashes`, which is complete once the pump has ended; None when no gate compares hashes.
+    The pump feeds `hashes`, which is complete once the pump has ended; None when no gate compares hashes. `opened_at`
+    is when the source was asked.
     """
 
     extraction: Extraction
     pump: Pump
     hashes: SideHashes | None
+    opened_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

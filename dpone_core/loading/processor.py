@@ -13,7 +13,7 @@ from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
 from dpone_core.loading.hooks import HookRunner, hook_outcome
-from dpone_core.loading.in_doubt import rearm_commit, refuse_load_in_doubt
+from dpone_core.loading.in_doubt import read_settled_cursor, rearm_commit, revoke_earlier_loads
 from dpone_core.loading.native.conflicts import find_own_staging, refuse_open_transfers
 from dpone_core.loading.native.service import NativeLoad, NativeTransferService
 from dpone_core.loading.payload import LoadedPayload
@@ -40,9 +40,9 @@ class ETLProcessor:
         context = self.context
         execution = QualityGateExecution(context.request.snapshot, context.identity)
         self._start_audit()
+        revoke_earlier_loads(context, find_own_staging(context))
         self._report_leftovers()
-        saved = self._read_saved_cursor()
-        refuse_load_in_doubt(context, saved)
+        saved = read_settled_cursor(context)
         if context.plan.source.partitioning is None:
             refuse_open_transfers(context)
         self._run_hooks(context.plan.pre_hooks)
@@ -92,10 +92,6 @@ class ETLProcessor:
             self.context.runtime.progress.phase(hooks[0].phase.value)
         HookRunner(context=self.context, outcome=outcome).run(hooks)
 
-    def _read_saved_cursor(self) -> SavedCursor | None:
-        cursor = self.context.sessions.cursor
-        return cursor.read(self.context.config) if cursor is not None else None
-
     def _extract(self, saved: SavedCursor | None) -> Extraction:
         context = self.context
         with context.step_log.step("source_described", "extract", "source_scan") as step:
@@ -113,6 +109,7 @@ class ETLProcessor:
                 "added_columns": list(extraction.target.added.names),
                 **({"source_rows": "visible"} if context.plan.source.visible_rows else {}),
             }
+        context.commit_state.window = extraction.read_window
         context.commit_state.result = LoadResult(converted_values=unknown_counts(extraction.request.special_values))
         return extraction
 
@@ -123,7 +120,7 @@ class ETLProcessor:
             LoadStatus.COMMITTED,
             inserted_rows=loaded.result.inserted_rows,
             updated_rows=loaded.result.updated_rows,
-            loaded_rows=loaded.result.inserted_rows,
+            loaded_rows=loaded.result.loaded_rows,
         )
         publish_load_record(
             context.runtime.evidence, context.plan, context.identity, loaded.result, execution.evidence()

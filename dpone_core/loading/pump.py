@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,12 +36,13 @@ class UncountedValuesError(ETLExecutionError):
 class PumpCounters:
     """Rows and Arrow bytes handed to the sink so far, and per special-value rule the values converted in those rows.
 
-    Complete once the iterator is exhausted.
+    Complete once the iterator is exhausted. `ended_at` is when the source had delivered its last batch.
     """
 
     rows: int = 0
     size_bytes: int = 0
     converted: list[int] = field(default_factory=list)
+    ended_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -48,7 +50,8 @@ class Pump:
     """Reads one stream, once. `observe` is called with every batch just before the sink gets it.
 
     For each rule of `special_values` the source adds a flag column; the pump sums the flags and drops the columns.
-    Closing (or abandoning) the iterator stops the reader thread and closes the stream.
+    `now` tells the time at which the source has come to its end. Closing (or abandoning) the iterator stops the reader
+    thread and closes the stream.
     """
 
     stream: BatchStream
@@ -57,6 +60,7 @@ class Pump:
     cancellation: Cancellation
     observe: Callable[[pa.RecordBatch], None] | None = None
     special_values: tuple[SpecialValueRule, ...] = ()
+    now: Callable[[], datetime] | None = None
     counters: PumpCounters = field(default_factory=PumpCounters)
 
     @property
@@ -74,7 +78,7 @@ class Pump:
         """
         self._forecast()
         self.counters.converted = [0] * len(self.special_values)
-        ahead = _ReadAhead(self.stream, self.cancellation)
+        ahead = _ReadAhead(self.stream, self.cancellation, self._end)
         ahead.start()
         try:
             for batch in ahead:
@@ -90,6 +94,9 @@ class Pump:
                 yield shaped
         finally:
             ahead.stop()
+
+    def _end(self) -> None:
+        self.counters.ended_at = None if self.now is None else self.now()
 
     def _count_flags(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         names = [flag_name(ordinal) for ordinal in range(len(self.special_values))]
@@ -118,8 +125,9 @@ class _ReadAhead:
     A source may keep its caller waiting for hours, so the caller checks for an interruption while it waits.
     """
 
-    def __init__(self, stream: BatchStream, cancellation: Cancellation) -> None:
+    def __init__(self, stream: BatchStream, cancellation: Cancellation, ended: Callable[[], None]) -> None:
         self._stream = stream
+        self._ended = ended
         self._cancellation = cancellation
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(QUEUE_BATCHES)
         self._stopped = threading.Event()
@@ -158,6 +166,7 @@ class _ReadAhead:
             for batch in self._stream.batches():
                 if not self._offer(batch):
                     return
+            self._ended()
             self._offer(None)
         except BaseException as error:  # noqa: BLE001 - carried to the writer's thread, raised there
             self._offer(error)

@@ -60,6 +60,7 @@ class ExtractedPayloadLoadService:
     def load(self, extraction: Extraction, execution: QualityGateExecution) -> LoadedPayload:
         """Reads and loads the extraction. Raises the first failure, of the source, the sink or a gate."""
         self.context.runtime.progress.phase("extract")
+        opened_at = self.context.runtime.clock.utc_now()
         stream = self.context.sessions.source.source.open_stream(extraction.request, extraction.schema)
         hashes = self._start_source_hashes(extraction, execution)
         try:
@@ -70,8 +71,10 @@ class ExtractedPayloadLoadService:
                 cancellation=self.context.runtime.cancellation,
                 observe=hashes.update if hashes is not None else None,
                 special_values=extraction.request.special_values,
+                now=self.context.runtime.clock.utc_now,
             )
-            return self.loads.load(ExtractedPayload(extraction=extraction, pump=pump, hashes=hashes), execution)
+            payload = ExtractedPayload(extraction=extraction, pump=pump, hashes=hashes, opened_at=opened_at)
+            return self.loads.load(payload, execution)
         finally:
             stream.close()
             if hashes is not None:

@@ -46,6 +46,7 @@ def stage_request(context: LoadContext, payload: LoadInput) -> StageRequest:
         unique_key=target.unique_key,
         target_only=payload.extraction.target.target_only,
         defaults=context.config.sink.target_defaults,
+        fence=None if context.lease is None else context.lease.row,
     )
 
 
@@ -130,6 +131,19 @@ def acceptance_recorder(
     )
 
 
+def record_export(context: LoadContext, payload: ExtractedPayload) -> None:
+    """Records how long the source took to deliver its rows: from its query to the last batch, waits for the sink
+    included. Nothing is recorded of a source that has not come to its end.
+    """
+    counters, opened_at = payload.pump.counters, payload.opened_at
+    if opened_at is None or counters.ended_at is None:
+        return
+    details: dict[str, object] = {"rows": counters.rows, "bytes": counters.size_bytes}
+    context.step_log.record_success(
+        "source_exported", "extract", "source_export", opened_at, counters.ended_at, details
+    )
+
+
 def snapshot_source(payload: ExtractedPayload) -> QualitySideSnapshot:
     """What the pump counted, and hashed when a gate asks for it, of the rows it handed to the sink."""
     rows = payload.pump.counters.rows
@@ -170,6 +184,7 @@ def evaluate_gates(
     """
     with context.step_log.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
         step.details["evaluated_rows"] = _evaluated_rows(execution, source, target)
+        step.details["rows"] = target.row_count
         if scope is not None:
             step.details["quality_scope"] = scope.as_json()
         try:

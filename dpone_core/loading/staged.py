@@ -18,7 +18,7 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeEr
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import refuse_rows_without_window
-from dpone_core.loading.in_doubt import arm_commit, withdraw_commit
+from dpone_core.loading.in_doubt import arm_commit, name_lost_lease, withdraw_commit
 from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.row_count_check import count_target_rows, refuse_wrong_row_count
 from dpone_core.loading.shared_steps import (
@@ -27,6 +27,7 @@ from dpone_core.loading.shared_steps import (
     add_columns,
     converted_details,
     evaluate_gates,
+    record_export,
     record_finalized,
     refuse_no_partition,
     snapshot_source,
@@ -70,6 +71,7 @@ class LoadGovernanceFinalizationCoordinator:
         sink.target.preflight(request)
         handle = self._stage(request, payload)
         try:
+            record_export(context, payload)
             self._project_lineage(handle)
             receipt = self._evaluate_gates(execution, handle, payload)
             recorder.validate(self._list_datasets(payload, handle))
@@ -90,7 +92,7 @@ class LoadGovernanceFinalizationCoordinator:
         evidence.capture(recorder, Side.TARGET)
         self._record_finalized(finalized, started_at, finished_at)
         self._cleanup(handle)
-        metrics = recorder.run_metrics(finalized.inserted_rows)
+        metrics = recorder.run_metrics(context.commit_state.result.loaded_rows)
         context.commit_state.result = context.commit_state.result.with_acceptance(metrics)
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
@@ -175,11 +177,11 @@ class LoadGovernanceFinalizationCoordinator:
             finalized = self.staged.finalize(handle)
         except CommitOutcomeUnknownError:
             raise
-        except ConnectorError:
+        except ConnectorError as error:
             commit_state.mark_refused()
             withdraw_commit(self.context)
             self._abort(handle)
-            raise
+            raise name_lost_lease(self.context, error) from error.__cause__
         staged = commit_state.result
         commit_state.mark_committed(
             LoadResult(
@@ -205,7 +207,8 @@ class LoadGovernanceFinalizationCoordinator:
         record_finalized(self.context, started_at, finished_at, details)
 
     def _cleanup(self, handle: StagedHandle) -> None:
-        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
+        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["rows"] = handle.staged_rows
             try:
                 self.staged.cleanup(handle.ref)
             except DponeError as error:

@@ -160,6 +160,7 @@ def _sink(sink: SinkSection) -> SinkConfig:
             state_schema=governance.audit.state_schema,
             finalization_phase=governance.finalization_phase,
             persist_decisions=governance.decision_audit.persist,
+            window_values=governance.window_values,
         ),
         physical_design=_physical_design(sink),
         schema_evolution=sink.options.schema_evolution,

@@ -36,7 +36,7 @@ def sql_findings(process: ProcessSection, sql: Mapping[Path, SqlText]) -> Iterat
 
 
 def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
-    from dpone_core.planning.sql_guard import SqlEffect, classify
+    from dpone_core.sql_guard.verdict import SqlEffect, classify
 
     where = (*QUERY_PATH, "sql_file" if query.file is not None else "sql")
     verdict = classify(query.text, side)
@@ -47,12 +47,12 @@ def _query_findings(query: SqlText, side: ConnectorType) -> Iterator[Finding]:
             code=QUERY_NOT_READ_ONLY,
             message=f"the source query must be one read-only SELECT, which cannot be proven: {verdict.reason}",
             path=where,
-            fix="move other statements into a hook",
+            fix="move other statements into a hook, and calls of your own functions into a view",
         )
 
 
 def _hook_findings(hook: HookSection, text: SqlText, side: ConnectorType, where: Path) -> Iterator[Finding]:
-    from dpone_core.planning.sql_guard import hook_refusal
+    from dpone_core.sql_guard.verdict import hook_refusal
 
     refusal = hook_refusal(text.text, side, hook.kind, mutates_source=hook.mutates_source)
     if refusal is not None:

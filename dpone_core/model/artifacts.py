@@ -18,7 +18,8 @@ from dpone_core.model.load_config import TableName
 STAGING: Final = "stg"
 SHADOW: Final = "shadow"
 SCRATCH: Final = "scratch"
-ROLES: Final = (STAGING, SHADOW, SCRATCH)
+ASIDE: Final = "aside"
+ROLES: Final = (STAGING, SHADOW, SCRATCH, ASIDE)
 
 _READABLE_BYTES: Final = 20
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_]")

@@ -45,6 +45,8 @@ class SqlSyntax(StrEnum):
     """`[name]` is a quoted name."""
     DOLLAR_QUOTES = "dollar_quotes"
     """`$tag$ text $tag$` is a quoted text."""
+    ATTRIBUTES_CALL = "attributes_call"
+    """`(value).name` may call the function `name`."""
     GO_LINES = "go_lines"
     """The engine's usual client splits a script at lines that hold GO alone; such a line is refused."""
 
@@ -59,20 +61,40 @@ def words(text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SqlNames:
+    """What an engine brings itself and what only reads; whatever has another name may be a user's.
+
+    `functions`, `table_functions`, `file_functions`, `methods`, `types` and `schemas` are in lower case. `spelled` are
+    functions whose names the engine tells apart by case; those in `aggregates` may have one of `combinators` behind
+    them. `file_functions` read the files they are given. `methods` follow a dot behind a value. Functions may be
+    qualified by one of `schemas`. `operators` and `types` are None where no user's operator or cast can act.
+    """
+
+    functions: frozenset[str]
+    spelled: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    combinators: tuple[str, ...] = ()
+    table_functions: frozenset[str] = frozenset()
+    file_functions: frozenset[str] = frozenset()
+    methods: frozenset[str] = frozenset()
+    schemas: frozenset[str] = frozenset()
+    operators: frozenset[str] | None = None
+    types: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SqlTraits:
     """What the SQL guard must know of an engine. A connector without them executes no SQL.
 
-    `dialect` is sqlglot's name. `maintenance` is a regular expression of one statement that changes no row, matched
-    without regard to case. `functions` are the functions that read only, beyond those that the parser knows; None for
-    an engine whose functions never mutate. `table_functions` likewise are those that reach no other system.
-    `statement_words` are the words that begin a statement of their own without any separator before them.
+    `dialect` is sqlglot's name. `names` are those of the engine's own that read only. `maintenance` is a regular
+    expression of one statement that changes no row, matched without regard to case. `statement_words` are the words
+    that begin a statement of their own without any separator before them.
     """
 
     dialect: str
+    names: SqlNames
     syntax: frozenset[SqlSyntax] = frozenset()
     maintenance: str | None = None
-    functions: frozenset[str] | None = None
-    table_functions: frozenset[str] | None = None
     statement_words: frozenset[str] = frozenset()
 
 

@@ -69,7 +69,8 @@ class HookDefinition:
     """One hook of a process. Ids are unique inside a phase; `depends_on` names hooks of the same phase.
 
     `sql` is set for type `sql` only, which runs on the connection of the side named by `connector`. Other types may
-    have `options` and a `connection_ref` of their own.
+    have `options` and a `connection_ref` of their own. `maintains` says that the SQL is one known maintenance
+    statement; the plan sets it.
     """
 
     id: str
@@ -82,6 +83,7 @@ class HookDefinition:
     connection_ref: str | None = None
     autocommit: bool = True
     mutates_source: bool = False
+    maintains: bool = False
     retry_policy: HookRetryPolicy = HookRetryPolicy.DEFAULT
     depends_on: tuple[str, ...] = ()
     lineage: HookLineage = field(default_factory=HookLineage)
@@ -91,6 +93,11 @@ class HookDefinition:
         """Raises ValueError for an id that cannot be part of a file name and a step id."""
         if _ID.fullmatch(self.id) is None:
             raise ValueError("a hook id must have 1 to 64 lower-case letters, digits and underscores, no leading '_'")
+
+    @property
+    def runs_read_only(self) -> bool:
+        """Whether the SQL runs in the engine's read-only mode: nothing declares that it changes something (HOOK-31)."""
+        return not (self.mutates_source or self.maintains)
 
     @property
     def sql_hash(self) -> str | None:

@@ -15,6 +15,7 @@ from dpone_core.model.connector import ConnectorType
 from dpone_core.model.file_reading import FileReading
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.hook import HookDefinition
+from dpone_core.model.read_window import WindowValues
 from dpone_core.model.special_values import SpecialValueRule
 from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import (
@@ -145,6 +146,7 @@ class GovernanceConfig:
     state_schema: str = "etl_state"
     finalization_phase: FinalizationPhase | None = None
     persist_decisions: bool = True
+    window_values: WindowValues = WindowValues.SHOW
 
 
 class PartitionGranularity(StrEnum):

@@ -123,6 +123,13 @@ class LoadResult:
     def __post_init__(self) -> None:
         _normalise_counters(self)
 
+    @property
+    def loaded_rows(self) -> int | None:
+        """Rows that the load has put into the target, inserted or updated; None unless both are known."""
+        if self.inserted_rows is None or self.updated_rows is None:
+            return None
+        return self.inserted_rows + self.updated_rows
+
     def with_acceptance(self, metrics: AcceptanceRunMetrics | None) -> LoadResult:
         """The same result with these acceptance metrics."""
         return replace(self, acceptance_metrics=metrics)

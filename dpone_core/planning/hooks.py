@@ -7,8 +7,9 @@ reported before anything runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dpone_core.declared.registry import descriptor_of
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import LoadConfig
@@ -67,19 +68,21 @@ class HookGraph:
         return next((hook for hook in self.ordered if hook.id == hook_id), None)
 
 
-def refuse_unsafe_hooks(config: LoadConfig) -> None:
-    """Applies the SQL guard to every SQL hook, also of a LoadConfig built without a manifest. Raises RouteRefusedError.
+def judge_hooks(config: LoadConfig) -> tuple[HookDefinition, ...]:
+    """Applies the SQL guard to every SQL hook, also of a LoadConfig built without a manifest, and notes which are
+    maintenance. Raises RouteRefusedError.
 
     The guard and its parser are imported only when there is SQL.
     """
-    for phase in HookPhase:
-        for index, hook in enumerate(config.hooks_of(phase)):
-            if hook.sql is not None:
-                _refuse_unsafe(config, hook, index)
+    return tuple(
+        hook if hook.sql is None else _judge(config, hook, index)
+        for phase in HookPhase
+        for index, hook in enumerate(config.hooks_of(phase))
+    )
 
 
-def _refuse_unsafe(config: LoadConfig, hook: HookDefinition, index: int) -> None:
-    from dpone_core.planning.sql_guard import hook_refusal
+def _judge(config: LoadConfig, hook: HookDefinition, index: int) -> HookDefinition:
+    from dpone_core.sql_guard.verdict import hook_refusal, is_maintenance
 
     assert hook.sql is not None  # the caller asks about SQL hooks only
     side = config.source.type if hook.connector is HookConnector.SOURCE else config.sink.type
@@ -88,6 +91,8 @@ def _refuse_unsafe(config: LoadConfig, hook: HookDefinition, index: int) -> None
         field = "sql_file" if hook.sql.file is not None else "sql"
         path = ("source", "options", "hooks", hook.phase.value, index, field)
         raise RouteRefusedError(refusal.message, path=path, code=refusal.code, fix=refusal.fix)
+    traits = descriptor_of(side).sql
+    return replace(hook, maintains=traits is not None and is_maintenance(hook.sql.text, traits))
 
 
 def _check_references(hooks: tuple[HookDefinition, ...], phase: HookPhase) -> None:

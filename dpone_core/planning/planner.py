@@ -11,7 +11,7 @@ from dpone_core.model.decision import ReleaseGate, RuntimeDecision
 from dpone_core.model.load_config import LoadConfig, TableName
 from dpone_core.model.load_plan import LoadPlan, SourcePlan, TargetPlan
 from dpone_core.model.vocabulary import HookPhase, LoadPath, StrategyMode
-from dpone_core.planning.hooks import HookGraph, refuse_unsafe_hooks
+from dpone_core.planning.hooks import HookGraph, judge_hooks
 from dpone_core.planning.lineage import LineageChoice, choose_lineage
 from dpone_core.planning.route import Route, RouteRefusedError, choose_route
 
@@ -24,7 +24,7 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
     """
     route = choose_route(config, source, sink)
     refuse_lookback(config)
-    refuse_unsafe_hooks(config)
+    hooks = judge_hooks(config)
     lineage = choose_lineage(config.sink.lineage, config.sink.strategy.unique_key)
     target = _target_plan(config, route, lineage)
     return LoadPlan(
@@ -45,8 +45,8 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
             visible_rows=config.source.visible_rows,
         ),
         targets=(target,),
-        pre_hooks=HookGraph.of(config.hooks, HookPhase.PRE).ordered,
-        post_hooks=HookGraph.of(config.hooks, HookPhase.POST).ordered,
+        pre_hooks=HookGraph.of(hooks, HookPhase.PRE).ordered,
+        post_hooks=HookGraph.of(hooks, HookPhase.POST).ordered,
         state=config.state,
         audit_schema=config.sink.governance.state_schema if config.sink.governance.audit else None,
         decisions=(*_decisions(config, route, lineage), *_row_decisions(config)),

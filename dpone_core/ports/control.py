@@ -41,6 +41,15 @@ class ControlTable:
     version_column: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRow:
+    """A control row that proves a right: whoever acts by it must find `values` in the row under `key`."""
+
+    table: ControlTable
+    key: ControlRow
+    values: ControlRow
+
+
 class ControlTables(Protocol):
     def ensure(self, table: ControlTable) -> None: ...
 

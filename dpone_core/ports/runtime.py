@@ -5,6 +5,7 @@ The core takes them as arguments, so that a test can repeat a run exactly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,11 +57,18 @@ class Cancellation(Protocol):
 
 
 class EvidenceFiles(Protocol):
-    """Durable evidence of a run: files below one root. Callers redact the content."""
+    """Durable evidence of a run: files below one root."""
 
     def publish(self, relative_path: str, content: bytes) -> None:
         """Writes a file atomically (temporary file, fsync, rename, fsync of the directory): a reader sees nothing or
         all of it."""
+        ...
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        """Writes files that tell of one thing: all of them under temporary names, then renames in the order given.
+
+        The room for all is taken before the first appears: for want of it none does.
+        """
         ...
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:

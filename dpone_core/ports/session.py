@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from dpone_core.ports.control import ControlTables
 from dpone_core.ports.metrics import MetricProbe
 from dpone_core.ports.ranges import RangeSourcePort, RangeStagingPort
-from dpone_core.ports.sink import LegacyLoadPort, PublicationPort, StagedLoadPort, StagedRowsPort, TargetPort
+from dpone_core.ports.sink import (
+    LegacyLoadPort,
+    PublicationPort,
+    RevocationPort,
+    StagedLoadPort,
+    StagedRowsPort,
+    TargetPort,
+)
 from dpone_core.ports.source import SourcePort
 from dpone_core.ports.statements import StatementPort
 
@@ -25,7 +32,7 @@ class SourcePorts:
 class SinkPorts:
     """The capabilities of a sink. Exactly one of `staged` and `legacy` is set, as the descriptor's load path says.
     `staged_rows` reads staged rows back for gates that compare values; `publications` finds out what a load of a dead
-    process did to the target."""
+    process did to the target; `revocation` keeps earlier loads from publishing late."""
 
     staged: StagedLoadPort | None
     target: TargetPort
@@ -36,3 +43,4 @@ class SinkPorts:
     staged_rows: StagedRowsPort | None = None
     publications: PublicationPort | None = None
     ranges: RangeStagingPort | None = None
+    revocation: RevocationPort | None = None

@@ -16,6 +16,7 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.control import HeldRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,8 @@ class StageRequest:
     order. Staged rows get a lineage value as a DEFAULT that is constant for the load. The DEFAULT (not the column) is
     removed before publication, so that the definition of the target names no load. `unique_key` identifies a row for
     incremental_merge. `target_only` names payload columns that the source does not have: batches carry NULL there, and
-    a merge keeps the target's value in rows that it updates.
+    a merge keeps the target's value in rows that it updates. `fence` is the lease of the load; a sink with transactions
+    refuses a publication whose lease another load has.
     """
 
     identity: LoadIdentity
@@ -58,6 +60,7 @@ class StageRequest:
     unique_key: tuple[str, ...] = ()
     target_only: tuple[str, ...] = ()
     defaults: tuple[str, ...] = ()
+    fence: HeldRow | None = None
 
     @property
     def ref(self) -> LoadRef:
@@ -230,6 +233,19 @@ class TargetPort(Protocol):
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         """Staging, shadow and backup objects of any load of this target that still exist."""
+        ...
+
+
+class RevocationPort(Protocol):
+    """Takes the right to publish from earlier loads of a target, by taking away what they publish from. For sinks that
+    cannot check a lease in the transaction that publishes."""
+
+    def revoke(self, ref: LoadRef, keep: frozenset[str]) -> tuple[str, ...]:
+        """Renames what other loads of the target of `ref` have staged, but not `keep`, and waits for their statements:
+        from then on none of them changes the target. What was renamed is kept, as proof of what they did. Returns the
+        names it had.
+
+        Raises ConnectorError `load_in_progress` when a statement of an earlier load does not end."""
         ...
 
 

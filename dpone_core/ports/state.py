@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Protocol
 
 from dpone_core.errors import ETLExecutionError
-from dpone_core.model.identity import LoadIdentity
+from dpone_core.model.identity import LoadId, LoadIdentity
 from dpone_core.model.load_config import LoadConfig
+from dpone_core.ports.control import HeldRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +64,9 @@ class CommitIntents(Protocol):
 
     def read(self, config: LoadConfig) -> CommitIntent | None: ...
 
-    def arm(self, config: LoadConfig, intent: CommitIntent, at: datetime) -> None:
-        """Durable when it returns; replaces the intent before it."""
+    def arm(self, config: LoadConfig, intent: CommitIntent, replaced: LoadId | None, at: datetime) -> bool:
+        """Replaces the intent of load `replaced` (None: there is none). Durable when it returns True; False, with
+        nothing written, when another load's intent is stored: that load may be in the target."""
         ...
 
     def withdraw(self, config: LoadConfig, identity: LoadIdentity) -> None:
@@ -74,10 +76,14 @@ class CommitIntents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A held lease of one target; `owner` is the load id."""
+    """A held lease of one target; `owner` is the load id. `row` is its control row, which fences the commit: a sink
+    with transactions locks it inside the one that publishes. `taken_over`: another load had it and never gave it back,
+    so that load may still be at work."""
 
     key: str
     owner: str
+    row: HeldRow | None = None
+    taken_over: bool = False
 
 
 class TargetLease(Protocol):
@@ -88,10 +94,14 @@ class TargetLease(Protocol):
         ...
 
     def renew(self, lease: Lease, now: datetime) -> bool:
-        """Extends the lease from `now` on; False when another owner has it. It is a check and a claim, but not a fence:
-        it cannot stop a process that has lost its lease."""
+        """Extends the lease from `now` on; False when another owner has it. A look, not the fence: that is the sink's,
+        which checks the lease where it publishes or takes the staging of earlier loads away."""
         ...
 
     def release(self, lease: Lease) -> None:
         """Does nothing when the lease was taken over meanwhile."""
+        ...
+
+    def abandon(self, lease: Lease, now: datetime) -> None:
+        """Lets the lease expire instead of giving it up: the next load takes it over at once."""
         ...

@@ -11,10 +11,12 @@ from dpone_core.model.sql import SqlText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementScript:
-    """`autocommit` false = the whole script is one transaction where the engine has one."""
+    """`autocommit` false = the whole script is one transaction where the engine has one. `read_only` = it runs in the
+    engine's read-only mode, or where there is none in a transaction that is rolled back."""
 
     sql: SqlText
     autocommit: bool = True
+    read_only: bool = False
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -29,9 +31,10 @@ class StatementAnswer:
 
 class StatementScalarPort(Protocol):
     def answer(self, script: StatementScript) -> StatementAnswer:
-        """Runs one statement that returns rows and drains it; never more than two rows are kept.
+        """Runs one statement that returns rows and drains it, read only; never more than two rows are kept.
 
-        Opens its own connection. Raises ConnectorError `statement_failed`, also for several statements.
+        Opens its own connection. Raises ConnectorError `statement_failed`, also for several statements, and
+        `statement_not_read_only`.
         """
         ...
 
@@ -40,6 +43,6 @@ class StatementPort(StatementScalarPort, Protocol):
     def execute(self, script: StatementScript) -> int:
         """Runs every statement, reads every result to its end so that late errors appear, and returns the number of
         statements. Uses a connection of its own in the requested transaction mode. Raises ConnectorError
-        `statement_failed`, or `hook_transaction_state_changed` when the script left the transaction in another state
-        than it found."""
+        `statement_failed`, `statement_not_read_only` when a read-only script would change something, or
+        `hook_transaction_state_changed` when the script left the transaction in another state than it found."""
         ...

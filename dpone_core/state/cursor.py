@@ -15,7 +15,7 @@ from typing import Final
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlTable, ControlTables
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
 from dpone_core.ports.state import CursorStateMovedError, SavedCursor
 
 _VERSION: Final = "updated_at"
@@ -80,23 +80,22 @@ class CursorStore:
 
         Raises CursorStateMovedError, and writes nothing, when another cursor is stored by now.
         """
-        if self.read(config) != seen:
+        incremental = config.source.incremental
+        assert incremental is not None  # authoring refuses cursor state without a cursor column
+        table, key, expected = cursor_table(self.schema), {"state_key": state_key(config)}, None
+        if seen is not None:
+            expected = {"cursor_column": seen.column, "cursor_value": seen.value, "load_id": seen.load_id}
+        row: ControlRow = {
+            **key,
+            "process_name": config.process,
+            "cursor_column": incremental.cursor_column,
+            "cursor_value": value,
+            "run_id": identity.run_id,
+            "load_id": identity.load_id,
+            _VERSION: at,
+        }
+        self.control.ensure(table)
+        if not self.control.compare_and_set(table, key, expected, row):
             raise CursorStateMovedError(
                 "another load saved a cursor while this load ran; the saved cursor was not overwritten"
             )
-        incremental = config.source.incremental
-        assert incremental is not None  # authoring refuses cursor state without a cursor column
-        self.control.upsert(
-            cursor_table(self.schema),
-            (
-                {
-                    "state_key": state_key(config),
-                    "process_name": config.process,
-                    "cursor_column": incremental.cursor_column,
-                    "cursor_value": value,
-                    "run_id": identity.run_id,
-                    "load_id": identity.load_id,
-                    _VERSION: at,
-                },
-            ),
-        )

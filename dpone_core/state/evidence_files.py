@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,19 +31,28 @@ class LocalEvidenceFiles:
 
         Raises EvidenceFilesError.
         """
-        target = self.root / relative_path
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        self.publish_together({relative_path: content})
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        """Writes all files under temporary names, then renames them in the order given. Raises EvidenceFilesError.
+
+        A temporary file of a failed publication does not stay.
+        """
+        targets = {self.root / path: content for path, content in contents.items()}
+        temporaries = {target: target.with_name(f".{target.name}.{os.getpid()}.tmp") for target in targets}
+        target = next(iter(targets))
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-            _sync_directory(target.parent)
+            for target, content in targets.items():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _write_durably(temporaries[target], content)
+            for target, temporary in temporaries.items():
+                os.replace(temporary, target)
+            for directory in dict.fromkeys(target.parent for target in targets):
+                _sync_directory(directory)
         except OSError as error:
-            with suppress(OSError):  # the directory itself may be unwritable
-                temporary.unlink()
+            for temporary in temporaries.values():
+                with suppress(OSError):  # the directory itself may be unwritable
+                    temporary.unlink(missing_ok=True)
             raise EvidenceFilesError(f"evidence '{target.name}' could not be written") from error
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
@@ -71,6 +81,13 @@ class LocalEvidenceFiles:
             return
         except OSError as error:
             raise EvidenceFilesError(f"evidence '{target.name}' could not be removed") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_directory(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlTable, ControlTables
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
 from dpone_core.ports.state import CommitIntent
 
 from .cursor import state_key
@@ -66,26 +66,24 @@ class IntentStore:
             target_mark=_text(row["target_mark"]),
         )
 
-    def arm(self, config: LoadConfig, intent: CommitIntent, at: datetime) -> None:
-        """Stores the intent in place of any earlier one. Durable when it returns."""
-        table = intent_table(self.schema)
+    def arm(self, config: LoadConfig, intent: CommitIntent, replaced: LoadId | None, at: datetime) -> bool:
+        """Stores the intent in place of that of load `replaced`, None for none. Durable when it returns True; returns
+        False, and writes nothing, when another load's intent is stored."""
+        table, key = intent_table(self.schema), state_key(config)
         self.control.ensure(table)
-        self.control.upsert(
-            table,
-            (
-                {
-                    "state_key": state_key(config),
-                    "process_name": config.process,
-                    "run_id": intent.identity.run_id,
-                    "load_id": intent.identity.load_id,
-                    "attempt": intent.identity.attempt,
-                    "seen_load_id": intent.seen_load_id,
-                    "cursor_value": intent.cursor_value,
-                    "target_mark": intent.target_mark,
-                    _VERSION: at,
-                },
-            ),
-        )
+        row: ControlRow = {
+            "state_key": key,
+            "process_name": config.process,
+            "run_id": intent.identity.run_id,
+            "load_id": intent.identity.load_id,
+            "attempt": intent.identity.attempt,
+            "seen_load_id": intent.seen_load_id,
+            "cursor_value": intent.cursor_value,
+            "target_mark": intent.target_mark,
+            _VERSION: at,
+        }
+        expected = None if replaced is None else {"load_id": replaced}
+        return self.control.compare_and_set(table, {"state_key": key}, expected, row)
 
     def withdraw(self, config: LoadConfig, identity: LoadIdentity) -> None:
         """Removes the intent of this load; that of another load stays."""

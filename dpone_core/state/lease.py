@@ -1,8 +1,9 @@
 """Stores the lease of a target in the sink's control table `__dpone__leases`: at most one load at a time.
 
-Not a fence: it does not stop the writes of a load that has lost its lease. A lease is short and renewed
-while its load runs (`loading.lease_renewal`), so that a dead load does not hold its target for long. Expiry is compared
-with the clock of the machine that reads it; clocks must differ by less than a lease lasts.
+The row is the fence of a commit where the sink has transactions: the one that publishes locks and compares it. In other
+sinks a load that takes over a lease takes from earlier loads what they publish from (RevocationPort). A lease is short
+and renewed while its load runs (`loading.lease_renewal`), so that a dead load does not hold its target for long. Expiry
+is compared with the clock of the machine that reads it: clocks that differ cost a refused load, no second publication.
 Columns: lease_key (sha256 of sink type and table), owner (load id), run_id, expires_at, updated_at.
 """
 
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from dpone_core.errors import LoadInProgressError
+from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
+from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables, HeldRow
 from dpone_core.ports.state import Lease
 
 LEASE_DURATION: Final = timedelta(minutes=5)
@@ -80,25 +81,43 @@ class LeaseStore:
             _VERSION: now,
         }
         expected = None if stored is None else {"owner": stored["owner"], "expires_at": stored["expires_at"]}
-        if not self.control.compare_and_set(table, {"lease_key": key}, expected, row):
+        if not self._replace(table, {"lease_key": key}, expected, row):
             raise LoadInProgressError(
-                "another load acquired the lease of this target at the same time", fix="wait for it, then run again"
+                "another load acquired the lease of this target at the same time, or is publishing under it",
+                fix="wait for it, then run again",
             )
-        return Lease(key=key, owner=identity.load_id)
+        held = HeldRow(table=table, key={"lease_key": key}, values={"owner": identity.load_id})
+        return Lease(key=key, owner=identity.load_id, row=held, taken_over=stored is not None)
 
     def renew(self, lease: Lease, now: datetime) -> bool:
         """Extends the lease to five minutes from `now`. Returns False, and writes nothing, when another load has it."""
-        stored = self._read(lease.key)
-        if stored is None:
-            return False
-        row: ControlRow = {**stored, "expires_at": now + LEASE_DURATION, _VERSION: now}
-        return self.control.compare_and_set(
-            lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, row
-        )
+        return self._prolong(lease, now, LEASE_DURATION)
 
     def release(self, lease: Lease) -> None:
         """Gives the lease up; does nothing when another load has it."""
         self.control.compare_and_set(lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, None)
+
+    def abandon(self, lease: Lease, now: datetime) -> None:
+        """Lets the lease expire at `now`, so that its next owner takes it over; nothing when another load has it."""
+        self._prolong(lease, now, timedelta(0))
+
+    def _prolong(self, lease: Lease, now: datetime, duration: timedelta) -> bool:
+        stored = self._read(lease.key)
+        if stored is None:
+            return False
+        row: ControlRow = {**stored, "expires_at": now + duration, _VERSION: now}
+        return self.control.compare_and_set(
+            lease_table(self.schema), {"lease_key": lease.key}, {"owner": lease.owner}, row
+        )
+
+    def _replace(self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow) -> bool:
+        """False also while the transaction that publishes under the lease holds its row."""
+        try:
+            return self.control.compare_and_set(table, key, expected, new)
+        except ConnectorError as error:
+            if error.code != "control_table_busy":
+                raise
+            return False
 
     def _read(self, key: str) -> ControlRow | None:
         rows = self.control.read(lease_table(self.schema), {"lease_key": key})

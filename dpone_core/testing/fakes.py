@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectorError, LeaseLostError
 from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.lineage import LINEAGE_TYPES, ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
@@ -155,6 +155,7 @@ class MemoryStaging:
         target = tables.get(handle.request.target)
         marker = f"{handle.request.identity.run_id}|{handle.request.identity.load_id}"
         if target is None or target.marker != marker:
+            self._require_lease(handle.request)
             staged = tables[handle.table]
             rows, updated = publish_rows(handle.request, None if target is None else target.rows, staged.rows)
             replaced = target is None or handle.request.strategy is StrategyMode.FULL_REFRESH
@@ -168,6 +169,14 @@ class MemoryStaging:
             updated_rows=found.updated_rows,
             total_rows=len(found.rows),
         )
+
+    def _require_lease(self, request: StageRequest) -> None:
+        fence = request.fence
+        if fence is None:
+            return
+        found = MemoryControlTables(self._warehouse).read(fence.table, fence.key)
+        if not found or not _matches(found[0], fence.values):
+            raise LeaseLostError
 
     def cleanup(self, ref: LoadRef) -> None:
         self._warehouse.journal.write("sink.cleanup")
@@ -240,6 +249,22 @@ class MemoryProbe:
         if request.table is None or request.table not in self._warehouse.tables:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
         return count_metrics(self._warehouse.tables[request.table].rows, request)
+
+
+class MemoryRevocation:
+    """RevocationPort over a MemoryWarehouse: takes staging away for good."""
+
+    def __init__(self, warehouse: MemoryWarehouse) -> None:
+        self._warehouse = warehouse
+
+    def revoke(self, ref: LoadRef, keep: frozenset[str]) -> tuple[str, ...]:
+        self._warehouse.journal.write("sink.revoke")
+        own = MemoryStaging(self._warehouse).staging_name(ref)
+        found = [left.table for left in MemoryTarget(self._warehouse).leftovers(ref.target, ref.staging_schema)]
+        taken = [table for table in found if table != own and table.name not in keep]
+        for table in taken:
+            del self._warehouse.tables[table]
+        return tuple(table.name for table in taken)
 
 
 class MemoryStatements:

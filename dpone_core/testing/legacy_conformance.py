@@ -24,7 +24,7 @@ from dpone_core.ports.sink import LegacyLoadResult, LineageColumns, StageRequest
 
 from .builders import INT64, ORDERS, TEXT, batch_of, orders, stage_request, with_column
 from .reference import row_id_of
-from .sink_conformance import ODD_NAMES, OpenSink, fresh_table
+from .sink_conformance import ODD_NAMES, ODD_TABLES, OpenSink, fresh_table
 
 APPEND: Final = StrategyMode.INCREMENTAL_APPEND
 
@@ -139,6 +139,13 @@ class LegacySinkConformance:
         table = fresh_table()
         self._load(sink, stage_request(table, schema=schema), batch_of(schema, [row]))
         assert sink.rows(table) == [row]
+
+    @pytest.mark.parametrize("name", ODD_TABLES)
+    def test_odd_table_names_survive(self, sink: OpenSink, name: str) -> None:
+        table = fresh_table(name)
+        self._load(sink, stage_request(table, "L1"), orders(1, 2))
+        self._load(sink, stage_request(table, "L2"), orders(3))
+        assert sink.ids(table) == [3]
 
     def test_null_and_empty_text_stay_apart(self, sink: OpenSink) -> None:
         rows = [{"id": i, "name": name} for i, name in enumerate([None, "", "\\N", "NULL", "null", " "])]

@@ -35,6 +35,7 @@ __all__ = ("OpenSink", "StagedSinkConformance", "fresh_table")
 
 APPEND: Final = StrategyMode.INCREMENTAL_APPEND
 ODD_NAMES: Final = ("a.b", "select", "x y", "back`tick", 'quo"te', "имя", "a'b", "back\\slash", "emoji😀", "Format")
+ODD_TABLES: Final = ("select", "a.b x`y\"z 'имя' \\ 😀 Format")
 
 
 class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
@@ -232,6 +233,17 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         table = fresh_table("PriceFormatType")
         sink.load(stage_request(table, schema=schema), batch_of(schema, [row]))
         assert sink.rows(table) == [row]
+
+    @pytest.mark.parametrize("name", ODD_TABLES)
+    def test_odd_table_names_survive(self, sink: OpenSink, name: str) -> None:
+        table = fresh_table(name)
+        sink.load(stage_request(table, "L1"), orders(1, 2))
+        sink.load(stage_request(table, "L2"), orders(3))
+        sink.load(stage_request(table, "L3", strategy=APPEND), orders(4))
+        assert sink.ids(table) == [3, 4]
+        assert sink.ports.target.leftovers(table, None) == ()
+        described = sink.ports.target.describe_target(table)
+        assert described is not None and "id" in described.names
 
     def test_a_long_target_name_is_no_obstacle(self, sink: OpenSink) -> None:
         traits = sink.descriptor.sink

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import DponeError, ETLConfigurationError
+from dpone_core.evidence.redacted_files import RedactedEvidenceFiles
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.manifest.resolve import Manifest
@@ -60,13 +61,10 @@ class Call:
         ports: RunProcessPorts | None,
     ) -> Call:
         """Raises InvocationInvalidError for arguments or variables that make no identity. `env` None = os.environ."""
-        env = snapshot_env(env)
-        return cls(
-            env=env,
-            ports=ports or RunProcessPorts(),
-            invocation=resolve_invocation(arguments, env, f"manual-{uuid.uuid4().hex}"),
-            project_dir=project_dir,
-        )
+        env, ports = snapshot_env(env), ports or RunProcessPorts()
+        invocation = resolve_invocation(arguments, env, f"manual-{uuid.uuid4().hex}")
+        ports.redactor.keep(invocation.names)
+        return cls(env=env, ports=ports, invocation=invocation, project_dir=project_dir)
 
     @property
     def evidence_root(self) -> Path:
@@ -89,7 +87,9 @@ class Call:
             clock=SystemClock(),
             progress=self.ports.progress,
             cancellation=self.ports.cancellation,
-            evidence=LocalEvidenceFiles(root=self.evidence_root),
+            evidence=RedactedEvidenceFiles(
+                files=LocalEvidenceFiles(root=self.evidence_root), redactor=self.ports.redactor
+            ),
         )
 
     def prepare(

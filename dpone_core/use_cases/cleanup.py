@@ -64,7 +64,9 @@ def _loads_of(operation: Operation, sink: SinkPorts, run_id: str) -> tuple[LoadI
     """Returns the loads of a run that the audit table knows; a sink without audit knows none."""
     found: set[str] = set()
     if sink.control is not None and operation.plan.audit_schema is not None:
-        audit = AuditTrail(control=sink.control, schema=operation.plan.audit_schema)
+        audit = AuditTrail(
+            control=sink.control, schema=operation.plan.audit_schema, redactor=operation.resolver.redactor
+        )
         audit.open()
         found |= {str(row["load_id"]) for row in audit.loads_of_run(run_id)}
     return tuple(LoadIdentity(run_id=RunId(run_id), load_id=LoadId(load), attempt=1) for load in sorted(found))

@@ -186,6 +186,7 @@ class HookRun:
             self.planned.hook_providers,
             self.runtime.evidence,
             resolve_hook_connections(self.hooks, self.resolver, self.planned.config),
+            self.resolver.redactor,
         )
         steps: list[dict[str, object]] = []
         for hook in self.hooks:

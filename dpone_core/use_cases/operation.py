@@ -6,7 +6,7 @@ Each operation takes the target's lease, so that it never works beside a load.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +63,14 @@ class Operation:
         return make_load_identity(self.invocation, self.runtime.clock, 1)
 
     @contextmanager
-    def lease_sink(self, identity: LoadIdentity) -> Iterator[SinkPorts]:
-        """Opens the sink under the target's lease. Raises LoadInProgressError while a load is running."""
+    def lease_sink(
+        self, identity: LoadIdentity, revokes: Callable[[SinkPorts], frozenset[str]] | None = None
+    ) -> Iterator[SinkPorts]:
+        """Opens the sink under the target's lease. Raises LoadInProgressError while a load is running.
+
+        An operation that decides what the target holds gives `revokes`, the staging to keep: when it takes over a lease
+        that was not given back, no load before it publishes any more. Any other leaves that to the next load.
+        """
         connection = self.resolver.sink_of(self.config)
         require_uri(self.config.sink.type, connection)
         require_extra(self.config.sink.type, connection)
@@ -79,10 +85,17 @@ class Operation:
                 exclusive_process=is_embedded(connection),
             )
             lease = leases.acquire(self.config, identity, self.runtime.clock.utc_now())
+            open_end = lease.taken_over and sink.revocation is not None
             try:
+                if open_end and revokes is not None and sink.revocation is not None:
+                    sink.revocation.revoke(self.plan.target.ref(identity), revokes(sink))
+                    open_end = False
                 yield sink
             finally:
-                leases.release(lease)
+                if open_end:
+                    leases.abandon(lease, self.runtime.clock.utc_now())
+                else:
+                    leases.release(lease)
 
     def checkpoint_store(self, sink: SinkPorts) -> CheckpointStore | None:
         """Returns where the native transfers of this process are kept; None for a sink without control tables."""

@@ -14,6 +14,8 @@ from typing import Final
 from dpone_core.contracts.receipt_verification import ReceiptExpectation, examine
 from dpone_core.contracts.step_receipt import StepReceipt
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.evidence.public_words import texts_in
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
 from dpone_core.loading.hooks import hook_step_id, separate_hooks
 from dpone_core.loading.typed_rows import hash_modes
@@ -22,6 +24,7 @@ from dpone_core.model.hook import HookDefinition
 from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
+from dpone_core.planning.presentation import plan_json
 from dpone_core.ports.runtime import Clock
 from dpone_core.use_cases.plan import PlannedProcess
 from dpone_core.version import __version__
@@ -45,6 +48,7 @@ class PreparedProcess:
     planned: PlannedProcess
     source: Connection
     sink: Connection
+    redactor: Redactor
     hook_receipts: Mapping[str, StepReceipt] | None
     hook_connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
     evidence_root: Path = Path(".dpone")
@@ -58,6 +62,7 @@ class PreparedProcess:
             source=self.source,
             sink=self.sink,
             lock_timeout_seconds=DEFAULT_LOCK_TIMEOUT_SECONDS,
+            redactor=self.redactor,
             checkpoint_root=self.evidence_root,
         )
 
@@ -71,6 +76,7 @@ def prepare_process(
 ) -> PreparedProcess:
     """Resolves connections, checks drivers and interval tokens; opens nothing. Raises ETLConfigurationError."""
     config = planned.config
+    _keep_in_clear(planned, resolver.redactor)
     source, sink = resolver.source_of(config), resolver.sink_of(config)
     for connector, connection in ((config.source.type, source), (config.sink.type, sink)):
         require_uri(connector, connection)
@@ -83,10 +89,17 @@ def prepare_process(
         planned=planned,
         source=source,
         sink=sink,
+        redactor=resolver.redactor,
         hook_receipts=hook_receipts,
         hook_connections=resolve_hook_connections(_inline_hooks(config, hook_receipts), resolver, config),
         evidence_root=evidence_root,
     )
+
+
+def _keep_in_clear(planned: PlannedProcess, redactor: Redactor) -> None:
+    """What a plan states is public: names, types, strategies and the reasons of its decisions."""
+    redactor.keep(texts_in(plan_json(planned.plan, planned.snapshot)))
+    redactor.keep(texts_in([decision.as_json() for decision in planned.plan.decisions]))
 
 
 def _inline_hooks(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:

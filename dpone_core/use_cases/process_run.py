@@ -132,7 +132,7 @@ def _make_request(run: ProcessRun) -> LoadRequest:
         token_values=run.invocation.token_values,
         hook_receipts=prepared.hook_receipts,
         hook_actions=make_hook_actions(
-            planned.config, planned.hook_providers, runtime.evidence, prepared.hook_connections
+            planned.config, planned.hook_providers, runtime.evidence, prepared.hook_connections, run.redactor
         ),
         transfer_plan=prepared.transfer_plan,
     )

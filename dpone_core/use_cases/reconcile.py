@@ -10,8 +10,9 @@ from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import utc_text
+from dpone_core.loading.native.model import staging_names
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
-from dpone_core.model.partition import TransferRoute, TransferRun, TransferRunState
+from dpone_core.model.partition import CheckpointStatus, TransferRoute, TransferRun, TransferRunState
 from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.native_transfer.reconcile import (
     Finding,
@@ -59,7 +60,7 @@ def reconcile_transfer(
     """
     require_reason(reason)
     identity = operation.make_identity()
-    with operation.lease_sink(identity) as sink:
+    with operation.lease_sink(identity, lambda sink: _find_staged(operation, sink, run_id)) as sink:
         store, route = _require_store(operation, sink), route_of(operation.plan)
         run = _require_run(store, route, run_id)
         batches = unresolved_batches(store.latest(route, run_id))
@@ -111,6 +112,13 @@ def ask_sink(operation: Operation, sink: SinkPorts, run_id: str, batch: Unresolv
     if sink.legacy is not None:
         return MarkerAnswer.CANNOT_SAY if sink.legacy.has_rows(ref) else MarkerAnswer.NOT_PUBLISHED
     return MarkerAnswer.of(None if sink.publications is None else sink.publications.contains(ref, batch.mark))
+
+
+def _find_staged(operation: Operation, sink: SinkPorts, run_id: str) -> frozenset[str]:
+    """Names of staged ranges of the run that nobody was about to publish: its next attempt reuses them."""
+    records = _require_store(operation, sink).latest(route_of(operation.plan), run_id)
+    loaded = [record.partition_id for record in records if record.status is CheckpointStatus.LOADED]
+    return staging_names(operation.plan, run_id, loaded)
 
 
 def _require_store(operation: Operation, sink: SinkPorts) -> CheckpointStore:

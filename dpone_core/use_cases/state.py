@@ -31,7 +31,7 @@ def set_state(operation: Operation, value: str, reason: str) -> dict[str, object
     require_reason(reason)
     _require_cursor_value(operation, value)
     identity = operation.make_identity()
-    with operation.lease_sink(identity) as sink:
+    with operation.lease_sink(identity, lambda _: frozenset()) as sink:
         cursors = _cursor_store(operation, sink)
         before = cursors.read(operation.config)
         _record_change(operation, identity, before, value, reason, "requested")

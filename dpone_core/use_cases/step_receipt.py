@@ -21,6 +21,7 @@ from dpone_core.contracts.step_receipt import (
 )
 from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.outcome import FailureFacts, LoadOutcome, failure_facts
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunInvocation
 from dpone_core.model.fingerprint import is_fingerprint
 from dpone_core.model.vocabulary import RetryClassification, StepKind, StepStatus
@@ -93,8 +94,8 @@ class _StepFacts:
     failure: FailureFacts | None = None
 
 
-def project_step(execution: StepExecution | None, end: StepExit) -> StepStatement:
-    """Returns the receipt of one exit. `execution` None = the command ended before it did anything.
+def project_step(execution: StepExecution | None, end: StepExit, redactor: Redactor) -> StepStatement:
+    """Returns the receipt of one exit, redacted. `execution` None = the command ended before it did anything.
 
     Raises ReceiptNotWrittenError where the facts contradict each other.
     """
@@ -103,7 +104,7 @@ def project_step(execution: StepExecution | None, end: StepExit) -> StepStatemen
     try:
         receipt = seal(
             dpone_version=__version__,
-            identity=facts.identity,
+            identity=_redacted(facts.identity, redactor),
             result=_result(facts, end, failure),
             counters=facts.counters or _counters(facts.outcome),
             evidence=facts.evidence,
@@ -111,7 +112,23 @@ def project_step(execution: StepExecution | None, end: StepExit) -> StepStatemen
     except DponeError as error:
         raise ReceiptNotWrittenError(f"the facts of this step make no receipt: {error.message}") from error
     line = f"{receipt.status.value}: {receipt.step_id or receipt.kind.value}" if failure is None else failure.line
-    return StepStatement(receipt=receipt, line=line)
+    return StepStatement(receipt=receipt, line=redactor.text(line))
+
+
+def _redacted(identity: StepIdentity, redactor: Redactor) -> StepIdentity:
+    """Names and ids of a run that began are no secrets; what the environment said of a refused one may be anything."""
+
+    def redacted(text: str | None) -> str | None:
+        return None if text is None else redactor.text(text)
+
+    return replace(
+        identity,
+        step_id=redacted(identity.step_id),
+        process=redacted(identity.process),
+        dag_id=redacted(identity.dag_id),
+        dag_run_id=redacted(identity.dag_run_id),
+        run_id=redacted(identity.run_id),
+    )
 
 
 def _facts_of(execution: StepExecution | None, end: StepExit) -> _StepFacts:
@@ -151,6 +168,7 @@ def _run_facts(execution: RunExecution, end: StepExit) -> _StepFacts:
         policy_snapshot_id=planned.snapshot.policy_snapshot_id,
         transfer_plan=load.transfer_plan,
         partitions=load.partitions,
+        strategy=load.strategy,
     )
     evidence = done.evidence
     return _StepFacts(
@@ -249,6 +267,7 @@ def _result(facts: _StepFacts, end: StepExit, failure: FailureFacts | None) -> S
         checkpoint_state=outcome.checkpoint_state if outcome else None,
         source_state=outcome.source_state if outcome else None,
         retry_classification=outcome.retry if outcome else facts.retry,
+        failed_gate=outcome.failed_gate if outcome else None,
     )
 
 
@@ -265,6 +284,7 @@ def _counters(outcome: LoadOutcome | None) -> StepCounters:
         gates_passed=outcome.gate_counts.passed,
         gates_failed=outcome.gate_counts.failed,
         gates_warned=outcome.gate_counts.warned,
+        gates_skipped=outcome.gate_counts.skipped,
         acceptance_required=outcome.acceptance_required,
         acceptance_sides=len(acceptance.snapshots) if acceptance else 0,
         acceptance_warnings=acceptance.warnings if acceptance else 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpone_core.declared.registry import is_embedded
+from dpone_core.evidence.public_words import names_in
 from dpone_core.evidence.redaction import Redactor, secrets_in_uri
 from dpone_core.manifest.connections import MANIFEST_ORIGIN, PROJECT_FILE, resolve_connection
 from dpone_core.model.connection import Connection
@@ -31,6 +32,7 @@ class ConnectionResolver:
             project_root=self.project_root,
             manifest_connections=config.connections,
         )
+        self.redactor.keep(names_in(config))
         self.redactor.learn(secrets_in_uri(connection.uri))
         bases = {MANIFEST_ORIGIN: self.manifest_directory, PROJECT_FILE: self.project_root}
         base = bases.get(connection.origin)

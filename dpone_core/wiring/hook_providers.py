@@ -15,6 +15,7 @@ from dpone_core.authoring.hooks import NOTIFIERS, HookType
 from dpone_core.authoring.rules import hook_findings, hook_path
 from dpone_core.authoring.validate import closest, path_text
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition, HookTraits
 from dpone_core.model.identity import safe_run_id
@@ -69,11 +70,12 @@ class MarkerHookProvider:
     """Writes `runs/<process>/<run>/markers/<phase>_<id>.json` below the evidence directory, durably."""
 
     files: EvidenceFiles
+    redactor: Redactor
     traits: HookTraits = _MARKER_TRAITS
 
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
         """Raises ETLExecutionError of the evidence files. Repeating it replaces the file."""
-        content = render_notification(hook, context)
+        content = render_notification(hook, context, self.redactor)
         name = f"{hook.phase.value}_{hook.id}.json"
         self.files.publish(f"runs/{context.process}/{safe_run_id(context.run_id)}/markers/{name}", content)
         return HookResult(values={"size_bytes": len(content)})
@@ -96,14 +98,21 @@ def find_third_party_providers(config: LoadConfig) -> dict[str, HookProvider]:
 
 
 def make_hook_actions(
-    config: LoadConfig, foreign: Mapping[str, HookProvider], files: EvidenceFiles, connections: Mapping[str, Connection]
+    config: LoadConfig,
+    foreign: Mapping[str, HookProvider],
+    files: EvidenceFiles,
+    connections: Mapping[str, Connection],
+    redactor: Redactor,
 ) -> HookActions:
     """Collects what the hooks of a process need besides statements; `connections` are by reference."""
-    providers: dict[str, HookProvider] = {HookType.MARKER.value: MarkerHookProvider(files=files), **foreign}
+    providers: dict[str, HookProvider] = {
+        HookType.MARKER.value: MarkerHookProvider(files=files, redactor=redactor),
+        **foreign,
+    }
     if any(hook.type == HookType.WEBHOOK for hook in config.hooks):
         from dpone_core.wiring.webhook import WebhookHookProvider
 
-        providers[HookType.WEBHOOK.value] = WebhookHookProvider()
+        providers[HookType.WEBHOOK.value] = WebhookHookProvider(redactor=redactor)
     return HookActions(providers=providers, connections=connections)
 
 

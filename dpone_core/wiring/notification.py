@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.hook import HookDefinition
 from dpone_core.ports.hooks import HookContext
 
 NOTIFICATION_SCHEMA: Final = "dpone.hook_notification.v1"
 
 
-def render_notification(hook: HookDefinition, context: HookContext) -> bytes:
-    """Names, ids and counters as JSON; `outcome` is null before the commit and for a hook executed by hand."""
+def render_notification(hook: HookDefinition, context: HookContext, redactor: Redactor) -> bytes:
+    """Names, ids and counters as redacted JSON; `outcome` is null before the commit and for a hook executed by hand."""
     document = {
         "schema": NOTIFICATION_SCHEMA,
         "process": context.process,
@@ -22,4 +23,4 @@ def render_notification(hook: HookDefinition, context: HookContext) -> bytes:
         "hook_id": hook.id,
         "outcome": None if context.outcome is None else context.outcome.as_json(),
     }
-    return (json.dumps(document, ensure_ascii=True, indent=2) + "\n").encode("ascii")
+    return (json.dumps(redactor.value(document), ensure_ascii=True, indent=2) + "\n").encode("ascii")

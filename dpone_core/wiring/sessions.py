@@ -11,6 +11,7 @@ from pathlib import Path
 from dpone_core.declared.registry import descriptor_of, is_embedded
 from dpone_core.errors import ConnectorError
 from dpone_core.evidence.audit import AuditTrail
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.loading.context import LoadSessions
 from dpone_core.model.connection import Connection
 from dpone_core.model.identity import LoadIdentity
@@ -20,6 +21,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.native_transfer.checkpoint_file import CheckpointFiles
 from dpone_core.native_transfer.checkpoint_table import CheckpointTables
 from dpone_core.native_transfer.checkpoints import CheckpointStore
+from dpone_core.ports.control import ControlTables
 from dpone_core.ports.runtime import Clock
 from dpone_core.ports.session import SinkPorts
 from dpone_core.state.cursor import CursorStore
@@ -38,6 +40,7 @@ class SessionOpener:
     source: Connection
     sink: Connection
     lock_timeout_seconds: float
+    redactor: Redactor
     checkpoint_root: Path = Path(".dpone")
 
     @contextmanager
@@ -55,7 +58,7 @@ class SessionOpener:
             yield LoadSessions(
                 source=source,
                 sink=sink,
-                audit=AuditTrail(control=control, schema=schema) if control and self.plan.audit_schema else None,
+                audit=self._audit(control),
                 cursor=CursorStore(control=control, schema=schema) if control and keeps_cursor else None,
                 intents=IntentStore(control=control, schema=schema) if control and keeps_cursor else None,
                 lease=LeaseStore(control=control, schema=schema, exclusive_process=is_embedded(self.sink))
@@ -65,6 +68,11 @@ class SessionOpener:
                 checkpoints=make_checkpoint_store(self.config, sink, self.checkpoint_root, SystemClock()),
                 open_lease=None if is_embedded(self.sink) or control is None else partial(self._open_lease, lock),
             )
+
+    def _audit(self, control: ControlTables | None) -> AuditTrail | None:
+        if control is None or not self.plan.audit_schema:
+            return None
+        return AuditTrail(control=control, schema=self.plan.audit_schema, redactor=self.redactor)
 
     @contextmanager
     def _open_lease(self, lock: SinkLock) -> Iterator[LeaseStore]:

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from dpone_core.authoring.hooks import NOTIFIERS
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition, HookTraits
 from dpone_core.ports.hooks import HookActionError, HookContext, HookResult
@@ -35,12 +36,13 @@ class WebhookHookProvider:
     proxies apply. The timeout is per network operation.
     """
 
+    redactor: Redactor
     traits: HookTraits = NOTIFIERS[1]
 
     def execute(self, hook: HookDefinition, context: HookContext) -> HookResult:
         """Raises HookActionError `webhook_refused` for an answer outside 200-299, `webhook_unreachable` for none."""
         timeout_seconds = int(hook.options.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))
-        request = _post(context.connection(), render_notification(hook, context))
+        request = _post(context.connection(), render_notification(hook, context, self.redactor))
         opener = urllib.request.build_opener(_NoRedirects())
         try:
             with opener.open(request, timeout=timeout_seconds) as answer:
@@ -64,13 +66,14 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def secrets_of(connection: Connection) -> tuple[str, ...]:
-    """Returns what reports must not show: the URL, and its part after the host, where receivers keep their keys.
+    """Returns what reports must not show: the URL, and the parts of it where receivers keep keys, behind the host and
+    in place of a login.
 
     Raises as `webhook_url`.
     """
     parts = webhook_url(connection)
     behind_host = parts._replace(scheme="", netloc="").geturl()
-    secrets = (connection.uri, connection.uri.partition("://")[2], behind_host)
+    secrets = (connection.uri, connection.uri.partition("://")[2], behind_host, parts.username or "")
     return tuple(secret for secret in secrets if len(secret) >= _SECRET_CHARACTERS)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import dpone_core
 from dpone_core.model.connector import ConnectorType
-from dpone_core.planning.sql_guard import SqlEffect, classify
+from dpone_core.sql_guard.verdict import SqlEffect, classify
 
 CONNECTORS = Path(dpone_core.__file__).parent / "connectors"
 REMOTE = re.compile(

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PURE = [
     *(
         ROOT / "dpone_core" / name
-        for name in ("model", "contracts", "declared", "authoring", "acceptance", "quality", "planning")
+        for name in ("model", "contracts", "declared", "authoring", "acceptance", "quality", "planning", "sql_guard")
     ),
     ROOT / "dpone_core" / "errors.py",
     *(ROOT / "dpone_airflow" / f"{name}.py" for name in ("pod_args", "outcome", "mapping", "judgment", "verdict")),

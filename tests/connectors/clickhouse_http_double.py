@@ -5,7 +5,8 @@ list of `{"match": regex, "stage": stage, "code": int | null, "times": int, "ski
 matching statement meets its stage. "before", "after": it is refused with `code`, or the connection is dropped, before
 or after it was executed. "cut", "text": its Arrow answer ends at the border of a batch, or goes on as an error text,
 with the transport itself unharmed. "half": the connection is dropped in the middle of the answer. "never": it is not
-executed and not answered, for as long as the endpoint lives. The answer of `/_faults` says how often each fault planned
+executed and not answered, for as long as the endpoint lives. "held": it is executed when the next faults are planned,
+however long that takes; `/_held` counts such statements. The answer of `/_faults` says how often each fault planned
 before could still have struck.
 """
 
@@ -65,10 +66,14 @@ class Endpoint(ThreadingHTTPServer):
 
     def __init__(self, directory: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.directory = directory
         self.engine = chdb.connect(directory)
+        self.readers: dict[tuple[tuple[str, str], ...], Any] = {}
         self.applied: dict[str, str] = {}
         self.one_at_a_time = threading.Lock()
         self.faults: list[Fault] = []
+        self.replanned = threading.Event()
+        self.held = 0
 
     def apply(self, settings: dict[str, str]) -> None:
         """Makes the engine's settings those of this request; unchanged ones cost nothing."""
@@ -96,8 +101,10 @@ class Endpoint(ThreadingHTTPServer):
                     fault.skip -= 1
                     continue
                 fault.times -= 1
-                if stage == "never":
-                    threading.Event().wait()
+                self.held += stage == "held"
+                if stage in ("never", "held"):
+                    (threading.Event() if stage == "never" else self.replanned).wait()
+                    return
                 if fault.code is None:
                     raise DroppedConnection
                 raise EngineError(f"Code: {fault.code}. DB::Exception: injected. (INJECTED)")
@@ -118,9 +125,14 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         body = self._body()
+        if parts.path == "/_held":
+            self._reply(200, str(self.server.held).encode())
+            return
         if parts.path == "/_faults":
             left = [fault.times for fault in self.server.faults]
             self.server.faults = [Fault(**fault) for fault in json.loads(body)]
+            self.server.replanned.set()
+            self.server.replanned = threading.Event()
             self._reply(200, json.dumps(left).encode())
             return
         try:
@@ -155,20 +167,29 @@ class Handler(BaseHTTPRequestHandler):
         insert = _INSERT.match(query)
         sql = query if insert else "\n".join(part for part in (query, body.decode()) if part)
         settings = {k: v for k, v in parameters.items() if k not in _TRANSPORT and not k.startswith("param_")}
+        read_only = settings.pop("readonly", "0")
         bound = {k.removeprefix("param_"): v for k, v in parameters.items() if k.startswith("param_")}
         self.server.strike(sql, "never")
+        self.server.strike(sql, "held")
         with self.server.one_at_a_time:
             self.server.strike(sql, "before")
-            self.server.apply(settings)
-            if insert:
-                answer = self._insert(sql, insert.group(1), body)
+            if read_only != "0":
+                answer = self._read(sql, {**settings, "readonly": read_only}, bound)
             else:
-                found = _FORMAT.search(sql)
-                answer = self.server.engine.query(
-                    sql, found.group(1) if found else "TabSeparated", params=bound
-                ).bytes()
+                self.server.apply(settings)
+                answer = self._insert(sql, insert.group(1), body) if insert else _query(self.server.engine, sql, bound)
             self.server.strike(sql, "after")
         return self.server.spoiled(sql, answer or b"")
+
+    def _read(self, sql: str, settings: dict[str, str], bound: dict[str, str]) -> bytes:
+        """In a session for these settings, because the engine lets no session leave read-only mode."""
+        key = tuple(settings.items())
+        session = self.server.readers.get(key)
+        if session is None:
+            session = self.server.readers[key] = chdb.connect(self.server.directory)
+            for name, value in key:
+                session.query(f"SET {name} = '{value}'", "Null")
+        return _query(session, sql, bound)
 
     def _insert(self, sql: str, fmt: str, body: bytes) -> bytes:
         descriptor, path = tempfile.mkstemp()
@@ -190,6 +211,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[:sent])
+
+
+def _query(session: Any, sql: str, bound: dict[str, str]) -> bytes:
+    found = _FORMAT.search(sql)
+    answer: bytes = session.query(sql, found.group(1) if found else "TabSeparated", params=bound).bytes()
+    return answer
 
 
 if __name__ == "__main__":

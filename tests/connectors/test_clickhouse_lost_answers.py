@@ -22,7 +22,7 @@ from dpone_core.connectors.clickhouse.catalog import artifact_of
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.sink.publish import publish
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
-from dpone_core.model.artifacts import SHADOW
+from dpone_core.model.artifacts import ROLES, SHADOW
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign, TableName
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, StageRequest
@@ -32,8 +32,8 @@ from dpone_core.testing.replace_conformance import BY_NAME, parts
 from tests.connectors.sessions import APPEND, FULL_REFRESH, clickhouse_sink, session_of
 
 CHANGES: Final = r"^\s*(CREATE|ALTER|DROP|RENAME|EXCHANGE|INSERT)\b"
-CLEANUPS: Final = 3
-"""Statements after the commit: staging, shadow and scratch are dropped."""
+CLEANUPS: Final = len(ROLES)
+"""Statements after the commit: staging, shadow and the like are dropped."""
 OLD: Final = [(1, "a"), (2, "b"), (3, "c")]
 Rows = list[tuple[int, str]]
 
@@ -80,6 +80,11 @@ class Faults:
             yield
         finally:
             self.struck = self.send([]) == [0]
+
+    def held(self) -> int:
+        """How many statements the endpoint has kept waiting since it began."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/_held", timeout=10) as answer:
+            return int(answer.read())
 
     def send(self, faults: Sequence[Mapping[str, object]]) -> object:
         body = json.dumps(list(faults)).encode()

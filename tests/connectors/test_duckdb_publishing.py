@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,15 @@ import pytest
 from dpone_core.connectors._sql.publication import publish
 from dpone_core.connectors.duckdb.database import Database
 from dpone_core.connectors.duckdb.open import open_source_and_sink
+from dpone_core.connectors.duckdb.sink.probe import sink_probe
 from dpone_core.connectors.duckdb.sink.publish import publication_dialect
 from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.load_config import PartitionBy, PhysicalDesign
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import Column
+from dpone_core.model.vocabulary import Side
+from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.builders import ORDERS, TEXT, orders, stage_request, with_column
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
@@ -104,6 +107,80 @@ def test_a_commit_whose_answer_is_an_error_is_settled_by_the_marker(tmp_path: Pa
         result = publish(publication_dialect(database), handle)
         assert (result.finaliser, result.total_rows) == ("settled_by_marker", 2)
         assert sink.ids(table) == [1, 2]
+
+
+def test_a_commit_that_failed_where_no_marker_can_be_read_is_unknown(tmp_path: Path) -> None:
+    """Neither published nor unpublished may be said then; the error that came is kept as the cause."""
+
+    class Speechless(Database):
+        failed = False
+
+        @contextmanager
+        def transaction(self, *, code: str, message: str) -> Iterator[Any]:
+            with super().transaction(code=code, message=message) as cursor:
+                yield cursor
+            self.failed = True
+            raise ConnectorError(message, code=code)
+
+        def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            if self.failed:
+                raise ConnectorError("no answer", code="sink_query_failed")
+            return super().rows(sql, parameters)
+
+    with duckdb_sink(tmp_path) as sink, closing(Speechless(str(tmp_path / "warehouse.duckdb"))) as database:
+        table = fresh_table()
+        handle = sink.staged.stage(stage_request(table, "L1"), iter([orders(1, 2)]))
+        with pytest.raises(CommitOutcomeUnknownError) as raised:
+            publish(publication_dialect(database), handle)
+        assert isinstance(raised.value.__cause__, ConnectorError)
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["no target", "a target of an earlier load"])
+def test_an_error_before_the_commit_is_settled_as_unchanged(tmp_path: Path, before: int) -> None:
+    class Refusing(Database):
+        @contextmanager
+        def transaction(self, *, code: str, message: str) -> Iterator[Any]:
+            with super().transaction(code=code, message=message) as cursor:
+                yield cursor
+                if code == "finaliser_refused":
+                    raise ConnectorError(message, code=code)
+
+    with duckdb_sink(tmp_path) as sink, closing(Refusing(str(tmp_path / "warehouse.duckdb"))) as database:
+        table = fresh_table()
+        if before:
+            sink.load(stage_request(table, "L0"), orders(7))
+        handle = sink.staged.stage(stage_request(table, "L1"), iter([orders(1, 2)]))
+        with pytest.raises(ConnectorError) as raised:
+            publish(publication_dialect(database), handle)
+        assert raised.value.code == "finaliser_refused" and not isinstance(raised.value, CommitOutcomeUnknownError)
+        assert (sink.ids(table) == [7]) if before else (sink.ports.target.describe_target(table) is None)
+
+
+def test_a_probe_measures_one_state_of_a_table_that_others_write_to(tmp_path: Path) -> None:
+    """Rows, NULLs and distinct values of the sides are counted in several statements of one transaction."""
+    table = fresh_table()
+
+    class Moving(Database):
+        writer: Database
+
+        def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            answer = super().rows(sql, parameters)
+            if sql.startswith("SELECT count") and "DISTINCT" not in sql:
+                thread = Thread(target=lambda: self.execute_elsewhere(f"DELETE FROM {table.schema}.{table.name}"))
+                thread.start()
+                thread.join()
+            return answer
+
+        def execute_elsewhere(self, sql: str) -> None:
+            self.new_cursor().execute(sql)
+
+    with duckdb_sink(tmp_path) as sink:
+        sink.load(stage_request(table, "L1"), orders(1, 2, 3))
+    with closing(Moving(str(tmp_path / "warehouse.duckdb"))) as database:
+        request = MetricRequest(side=Side.TARGET, table=table, row_count=True, distinct_counts=("id",))
+        answer = sink_probe(database).collect(request)
+        assert (answer["row_count"], answer["distinct_counts"]) == (3, {"id": 3})
+        assert database.rows(f"SELECT count(*) AS n FROM {table.schema}.{table.name}") == [(0,)]
 
 
 def test_designs_duckdb_does_not_have_are_refused(sink: OpenSink) -> None:

@@ -26,7 +26,7 @@ from dpone_core.connectors.files.open import open_source, ports_of
 from dpone_core.connectors.files.sink.load import FilesLoad
 from dpone_core.connectors.files.sink.target_directory import TargetDirectory
 from dpone_core.connectors.files.text_blocks import BLOCK_BYTES
-from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, LeaseLostError
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import Side, StrategyMode
@@ -398,3 +398,38 @@ def test_a_control_file_only_grows(tmp_path: Path) -> None:
     contents.append(path.read_bytes())
     assert contents[2].startswith(contents[1]) and contents[1].startswith(contents[0])
     assert control.read(table, {}) == ()
+
+
+def test_of_a_load_and_its_successor_one_gets_what_was_written(tmp_path: Path) -> None:
+    """A load publishes only what it has claimed by a rename; what its successor took first it cannot publish."""
+    ports, late = ports_of(tmp_path), request_for("late")
+    FilesLoad(tmp_path).load(request_for("L0"), iter([orders(1)]))
+    directory = TargetDirectory(base=tmp_path, table=TABLE).path
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+
+    def taken_meanwhile() -> Iterator[pa.RecordBatch]:
+        yield orders(2)
+        assert ports.revocation is not None
+        assert len(ports.revocation.revoke(request_for("rival").ref, frozenset())) == 1
+
+    with pytest.raises(ConnectorError) as raised:
+        FilesLoad(tmp_path).load(late, taken_meanwhile())
+    assert not isinstance(raised.value, CommitOutcomeUnknownError)
+    assert [found.role for found in ports.target.leftovers(TABLE, None)] == ["scratch"], "kept, and removed by run id"
+    assert {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()} == before
+    FilesLoad(tmp_path).discard(late.ref)
+    assert ports.target.leftovers(TABLE, None) == ()
+
+
+def test_a_claim_is_taken_away_like_anything_that_was_written(tmp_path: Path) -> None:
+    ports, late = ports_of(tmp_path), request_for("late")
+    target = TargetDirectory(base=tmp_path, table=TABLE)
+    target.unpublished_directory(late.identity).mkdir(parents=True)
+    claimed = target.claim(late.identity)
+    assert claimed.is_dir() and not target.unpublished_directory(late.identity).exists()
+    assert ports.revocation is not None
+    assert ports.revocation.revoke(late.ref, frozenset()) == (), "nobody takes from itself"
+    assert ports.revocation.revoke(request_for("rival").ref, frozenset()) == (claimed.name[1:],)
+    assert not claimed.exists()
+    with pytest.raises(LeaseLostError):
+        target.claim(late.identity)

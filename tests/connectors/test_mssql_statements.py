@@ -177,6 +177,16 @@ def test_one_answer_is_given_as_it_is_and_changes_nothing(
     assert run.run("SELECT id FROM dbo.t") == []
 
 
+def test_a_script_that_is_not_declared_as_changing_is_rolled_back(statements: StatementPort, run: MssqlServer) -> None:
+    act = SqlText(text="INSERT INTO dbo.t (id) VALUES (1)")
+    for autocommit in (True, False):
+        statements.execute(StatementScript(sql=act, autocommit=autocommit, read_only=True))
+        assert run.run("SELECT id FROM dbo.t") == []
+    with pytest.raises(ETLExecutionError) as raised:
+        statements.execute(StatementScript(sql=SqlText(text=f"{act.text}; COMMIT"), read_only=True))
+    assert raised.value.code == "hook_transaction_state_changed"
+
+
 def test_an_answer_binds_tokens(statements: StatementPort) -> None:
     assert statements.answer(script("SELECT {{ ds }} AS v", ds="'; DROP")).rows == (("'; DROP",),)
 

@@ -405,7 +405,7 @@ def test_a_query_cannot_write(source: SourcePorts, server: Server) -> None:
         "CREATE TABLE untouched AS SELECT 1 AS v; CREATE FUNCTION wiped() RETURNS int LANGUAGE sql AS"
         " 'DELETE FROM untouched RETURNING 1'"
     )
-    with refused("source_query_refused"):
+    with refused("statement_not_read_only"):
         read(source, query("SELECT wiped() AS v"))
     assert server("SELECT count(*) FROM untouched") == [(1,)]
 
@@ -535,5 +535,5 @@ def test_a_hook_runs_every_statement_and_keeps_its_transaction(source: SourcePor
 def test_an_answer_cannot_write(source: SourcePorts, server: Server) -> None:
     assert source.statements is not None
     server("CREATE TABLE asked AS SELECT 1 AS v")
-    with refused("statement_failed", "only reads"):
+    with refused("statement_not_read_only", "would change something"):
         source.statements.answer(StatementScript(sql=SqlText(text="DELETE FROM asked RETURNING v")))

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import sqlglot  # noqa: F401
 from dpone_core.cli.signals import SignalCancellation
 from dpone_core.cli.step import write_receipt
 from dpone_core.evidence.outcome import failure_facts
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.vocabulary import StepKind
@@ -61,13 +62,21 @@ def connections(root: Path, sink: str) -> dict[str, str]:
 
 
 def run(
-    root: Path, sink: str, run_id: str, moments: Moments, clock: Clock | None = None, *, is_server: bool = False
+    root: Path,
+    sink: str,
+    run_id: str,
+    moments: Moments,
+    clock: Clock | None = None,
+    *,
+    is_server: bool = False,
+    uris: Mapping[str, str] | None = None,
 ) -> int:
     """What `dpone run --run-id ... --format json --receipt-path ...` does, over watched ports.
 
-    `is_server`: leases count as for an engine that several processes may use at once.
+    `is_server`: leases count as for an engine that several processes may use at once. `uris` are connections in place
+    of those below `root`.
     """
-    variables = {**connections(root, sink), "DPONE_EVIDENCE_DIR": str(root / "evidence")}
+    variables = {**(uris or connections(root, sink)), "DPONE_EVIDENCE_DIR": str(root / "evidence")}
     clock = clock or SystemClock()
     cancellation = SignalCancellation()
     started_at, error, execution = clock.utc_now(), None, None
@@ -98,7 +107,7 @@ def run(
         started_at=started_at,
         finished_at=clock.utc_now(),
     )
-    write_receipt(str(root / f"{run_id}.receipt"), execution, end)
+    write_receipt(str(root / f"{run_id}.receipt"), execution, end, Redactor())
     (root / f"{run_id}.calls").write_text("\n".join(moments.lines), encoding="utf-8")
     return exit_code
 

@@ -30,12 +30,14 @@ COMMITS = ("staged.finalize", "legacy.load")
 
 
 class FaultKind(StrEnum):
-    """`ERROR` is what a connector raises, `CRASH` an exception nobody foresaw, the others end the process."""
+    """`ERROR` is what a connector raises, `CRASH` an exception nobody foresaw, `SIGSTOP` stops the process until it is
+    woken; the others end it."""
 
     ERROR = "error"
     CRASH = "crash"
     SIGTERM = "sigterm"
     SIGKILL = "sigkill"
+    SIGSTOP = "sigstop"
 
 
 class When(StrEnum):
@@ -79,6 +81,8 @@ class Moments:
                 os.kill(os.getpid(), signal.SIGKILL)
             case FaultKind.SIGTERM:
                 os.kill(os.getpid(), signal.SIGTERM)
+            case FaultKind.SIGSTOP:
+                os.kill(os.getpid(), signal.SIGSTOP)
             case FaultKind.CRASH:
                 raise RuntimeError("injected")
             case FaultKind.ERROR if when is When.AFTER and call in COMMITS:
@@ -134,6 +138,8 @@ class WatchedControl(Watched):
             row = arguments[1][0]
             written = " ".join(str(row[name]) for name in ("step_id", "status") if name in row)
             return f"{table} {written}".strip()
+        if method == "compare_and_set" and table != "leases" and arguments[3] is not None:
+            return table
         if method == "compare_and_set":
             return f"{table} {'released' if arguments[3] is None else 'taken'}"
         return f"{table}.{method}"
@@ -145,10 +151,12 @@ class WatchedProbe(Watched):
 
 
 class WatchedFiles(Watched):
-    """Evidence files by their name. The report of a transfer has the run id in its name; a line has its suffix only."""
+    """Evidence files by their name; of files that appear together, the first one's. The report of a transfer has the
+    run id in its name; a line has its suffix only."""
 
     def _line(self, method: str, arguments: tuple[Any, ...]) -> str:
-        name = str(arguments[0]).rpartition("/")[2]
+        named = arguments[0] if isinstance(arguments[0], str) else next(iter(arguments[0]))
+        name, method = named.rpartition("/")[2], method.removesuffix("_together")
         return f"{method} native.{name.rpartition('.')[2]}" if name.startswith("native_") else f"{method} {name}"
 
 

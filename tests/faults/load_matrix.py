@@ -47,8 +47,6 @@ _AFTER_ROWS: Final = (
     ("post-hook announced", "load_steps close running"),
     Step(name="post-hook", call="statements.execute", occurrence=2),
     ("lease release", "leases released"),
-    ("report.md", "publish report.md"),
-    ("report.html", "publish report.html"),
     ("run.json", "publish run.json"),
 )
 _MIDDLE: Final = Step(name="middle of rows", call="rows", occurrence=2)
@@ -58,6 +56,7 @@ STAGED: Final = _steps(
     _MIDDLE,
     Step(name="stage end", call="staged.stage", whens=(When.AFTER,)),
     ("staged row", "load_steps staged succeeded"),
+    ("export row", "load_steps source_exported succeeded"),
     ("lineage projection", "staged.project_lineage"),
     ("gates recorded", "load_steps quality_checked succeeded"),
     ("acceptance source", "metrics.source"),
@@ -75,6 +74,7 @@ LEGACY: Final = _steps(
     ("acceptance source", "metrics.source"),
     Step(name="load begin", call="legacy.load", whens=(When.BEFORE,)),
     _MIDDLE,
+    ("export row", "load_steps source_exported succeeded"),
     Step(name="lease looked at", call="leases.read", occurrence=2),
     ("intent armed", "commit_intents"),
     Step(name="load end", call="legacy.load", whens=(When.AFTER,)),
@@ -141,7 +141,7 @@ def is_advanced(cell: Cell) -> bool:
 def is_complete(cell: Cell) -> bool:
     """Whether all of the load is durable, its evidence included."""
     if cell.kind is FaultKind.SIGTERM:
-        return cell.step.name in ("report.md", "report.html", "run.json")  # nothing is left to interrupt
+        return cell.step.name == "run.json"  # nothing is left to interrupt
     return cell.kind is FaultKind.SIGKILL and _is_done(cell, "run.json")
 
 
@@ -225,7 +225,7 @@ def _failed(cell: Cell, left: Left) -> Iterator[str]:
         yield "nothing was printed"
         return
     documents = [left.report] if left.published is None else [left.report, left.published["report"]]
-    if left.published is None and cell.step.name not in ("report.md", "report.html", "run.json"):
+    if left.published is None and cell.step.name != "run.json":
         yield "no run.json"
     for document in documents:
         if document["passed"] or document["result"]["status"] != "error" or not document["result"].get("error_code"):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, resolve_invocation
 from dpone_core.loading.attempt import run_attempt
 from dpone_core.loading.context import LoadRequest
@@ -74,6 +75,7 @@ DEADLY_PROGRESS = """
 import os, signal, sys
 from pathlib import Path
 from dpone_core.api import RunOptions, RunProcessPorts, execute_run
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments
 class Deadly:
     def phase(self, name):
@@ -129,6 +131,7 @@ def attempt_beside(project: Project, *, lock_timeout_seconds: float = 0) -> tupl
         source=Connection(ref="shop", uri=project.environment["DPONE_CONN_SHOP"], origin="test"),
         sink=Connection(ref="dwh", uri=project.environment["DPONE_CONN_DWH"], origin="test"),
         lock_timeout_seconds=lock_timeout_seconds,
+        redactor=Redactor(),
     )
     outcome = run_attempt(
         LoadRequest(

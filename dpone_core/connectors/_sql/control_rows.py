@@ -3,7 +3,8 @@ answer was lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from dpone_core.errors import ConnectionLostError, ConnectorError
 from dpone_core.ports.control import ControlColumn, ControlRow, ControlTable
@@ -30,6 +31,21 @@ def require_compatible(
                 code="control_table_incompatible",
             )
     return missing
+
+
+@contextmanager
+def report_busy(waited_in_vain: Callable[[BaseException | None], bool]) -> Iterator[None]:
+    """A wait for a row that another session holds ends as ConnectorError `control_table_busy`."""
+    try:
+        yield
+    except ConnectorError as error:
+        if not waited_in_vain(error.__cause__):
+            raise
+        raise ConnectorError(
+            "a control row could not be changed: another process holds it",
+            code="control_table_busy",
+            fix="run again; nothing was changed",
+        ) from error
 
 
 def retry_lost_change(

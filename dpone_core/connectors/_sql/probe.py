@@ -4,8 +4,8 @@ one).
 A statement counts a bounded number of columns: engines limit a select list, and the cost of distinct values grows with
 the square of their number. An engine whose hash tables do not spill to disk counts distinct values in queries of their
 own, few columns together while the rows are few, and above `LARGE_TABLE_ROWS` rows one column per query, so that one
-hash table at a time is in memory. Several statements see the rows of several moments, unless the caller runs them in
-one snapshot.
+hash table at a time is in memory. Several statements see one state of the table where the engine has transactions
+(`snapshot`); on ClickHouse, which has none, and of a source outside of one, each sees the rows of its own moment.
 """
 
 from __future__ import annotations
@@ -108,13 +108,15 @@ def _columns(schema: TableSchema, names: Sequence[str], place: str) -> list[Colu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkProbeDialect:
-    """How one engine finds a table and counts in it; `rows` runs a small query."""
+    """How one engine finds a table and counts in it; `rows` runs a small query. Inside the block that `snapshot` opens
+    all of them see one state of the table."""
 
     resolve: Callable[[TableName], TableName]
     schema_of: Callable[[TableName], TableSchema | None]
     qualify: Callable[[TableName], str]
     rows: Callable[[str], Sequence[Sequence[Any]]]
     counts: CountDialect
+    snapshot: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 class SqlSinkProbe:
@@ -133,13 +135,13 @@ class SqlSinkProbe:
         schema = dialect.schema_of(table)
         if schema is None:
             raise ConnectorError("the table to be measured does not exist", code="target_not_found")
-        return measure(
-            request,
-            schema,
-            dialect.counts,
-            lambda selected: dialect.rows(f"SELECT {selected} FROM {dialect.qualify(table)}")[0],
-            place="table",
-            count_selected=lambda selected: int(
-                dialect.rows(f"SELECT count(v) FROM (SELECT {selected} FROM {dialect.qualify(table)}) AS counted")[0][0]
-            ),
-        )
+        counting, from_ = "SELECT count(v) FROM", f"FROM {dialect.qualify(table)}"
+        with dialect.snapshot():
+            return measure(
+                request,
+                schema,
+                dialect.counts,
+                lambda selected: dialect.rows(f"SELECT {selected} {from_}")[0],
+                place="table",
+                count_selected=lambda selected: int(dialect.rows(f"{counting} (SELECT {selected} {from_}) AS c")[0][0]),
+            )

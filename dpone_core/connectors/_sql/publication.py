@@ -4,8 +4,9 @@ transactions.
 The order is the same on every engine. It waits for other publications of the target, keeps other writers out and reads
 the target from the catalogue. If the target carries the marker of this load, the load is already published and nothing
 changes. Otherwise it runs the statements of the strategy, compares the number of rows in the target with the expected
-one, writes the marker and commits. Any difference rolls back, which leaves the target unchanged. Readers see the old
-rows or the new rows. When the answer to COMMIT is lost, the marker says whether it happened.
+one, writes the marker, locks the lease, which must still be this load's, and commits. Any difference rolls back, which
+leaves the target unchanged. Readers see the old rows or the new rows. When the answer to COMMIT is lost, the marker
+says whether it happened.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from dpone_core.connectors._sql.keys import refuse_ambiguous_target
 from dpone_core.connectors._sql.layout import LayoutDialect, SinkTable, may_swap, refuse_different
 from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
-from dpone_core.errors import CommitOutcomeUnknownError, ConnectionLostError, ConnectorError
+from dpone_core.errors import CommitOutcomeUnknownError, ConnectionLostError, ConnectorError, LeaseLostError
 from dpone_core.model.artifacts import LoadRef, load_marker, marker_in
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
 from dpone_core.model.table_schema import Column, TableSchema, is_framework_column
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.control import HeldRow
 from dpone_core.ports.sink import FinalizeResult, StagedHandle
 
 _REFUSED: Final = "finaliser_refused"
@@ -45,12 +47,14 @@ class TransactionDialect:
     """How one engine runs a transaction and keeps others out of the target.
 
     `rows` runs a query outside of any transaction. `keep_publications_out` and `keep_writers_out` wait for other
-    publications of the target and for any other writer of it, and keep them out until the transaction ends. After an
-    error of the class `in_doubt` it is unknown whether the COMMIT happened.
+    publications of the target and for any other writer of it, and keep them out until the transaction ends. `holds`
+    locks a control row until then and says whether its values are the held ones. After an error of the class `in_doubt`
+    it is unknown whether the COMMIT happened.
     """
 
     begin: Begin
     rows: Ask
+    holds: Callable[[Ask, HeldRow], bool]
     keep_publications_out: Callable[[Ask, TableName], None] = lambda ask, target: None
     keep_writers_out: Callable[[Ask, TableName], None] = lambda ask, target: None
     in_doubt: type[ConnectorError] = ConnectionLostError
@@ -116,8 +120,8 @@ class PublicationDialect(Generic[Table]):
 def publish(dialect: PublicationDialect[Table], handle: StagedHandle) -> FinalizeResult:
     """Publishes one staged load. If the load is already published it changes nothing and returns its counts.
 
-    Raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or `physical_design_mismatch` when the target is
-    certainly unchanged, and CommitOutcomeUnknownError when that is not known.
+    Raises ConnectorError `finaliser_refused`, `merge_key_duplicate` or `physical_design_mismatch`, or LeaseLostError,
+    when the target is certainly unchanged, and CommitOutcomeUnknownError when that is not known.
     """
     return _Publication(dialect, handle).run()
 
@@ -215,6 +219,9 @@ class _Publication(Generic[Table]):
                 fix="run again; let nothing else write into staging, and look for triggers on the target",
             )
         self._dialect.marker.write_marker(ask, self._target, target, self._marker)
+        fence = self._request.fence
+        if fence is not None and not transactions.holds(ask, fence):
+            raise LeaseLostError
         return finaliser
 
     def _change(self, ask: Ask, target: Table | None, staged: TableSchema) -> tuple[str, int]:

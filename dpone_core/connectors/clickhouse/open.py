@@ -26,6 +26,7 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 
+from .revocation import ClickHouseRevocation
 from .session import Session, connect_embedded, connect_http
 from .statements import ClickHouseStatements
 
@@ -98,15 +99,17 @@ def ports_of(session: Session) -> SinkPorts:
         staged_rows=ClickHouseStagedRows(session),
         publications=ClickHousePublications(session),
         ranges=ClickHouseRanges(session),
+        revocation=ClickHouseRevocation(session),
     )
 
 
 def _source_of(session: Session, connection: Connection) -> SourcePorts:
+    reading = session.reading()
     if session.embedded:
         blocks = embedded_blocks(str(Path(embedded_path(connection)).resolve()))
     else:
-        blocks = served_blocks(session)
-    source = ClickHouseSource(session, blocks)
+        blocks = served_blocks(reading)
+    source = ClickHouseSource(reading, blocks)
     return SourcePorts(
         source=source,
         metrics=ClickHouseSourceProbe(source),

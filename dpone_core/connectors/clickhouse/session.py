@@ -36,6 +36,11 @@ SETTINGS: Final[Mapping[str, str | int]] = {
     "mutations_sync": 2,
     "output_format_json_quote_64bit_integers": 0,
 }
+_READ_ONLY: Final = 1
+READ_ONLY_WITH_SETTINGS: Final = 2
+WRITES: Final = 164
+"""The number of a statement that read-only mode refuses."""
+_SETTINGS_WORD: Final = re.compile(r"\bSETTINGS\b", re.IGNORECASE)
 _ENGINE_CODE: Final = re.compile(r"Code: (\d+)")
 TOO_MANY_PARTITIONS: Final = 252
 _UNDECIDED_CODES: Final = frozenset({159, 209, 210, 232, 319, 394, 999})
@@ -54,6 +59,7 @@ class Session:
         self._local = threading.local()
         self._clients: list[Client] = []
         self._guard = threading.Lock()
+        self._readers: list[Session] = []
         self.default_schema = default_schema
         self.embedded = embedded
 
@@ -141,20 +147,54 @@ class Session:
                 self._clients.append(found)
         return found
 
+    def reading(self) -> Session:
+        """A session in the engine's read-only mode; closed with this one. Statements may bring settings of their
+        own."""
+        found = Session(
+            lambda: _read_only(self._connect(), READ_ONLY_WITH_SETTINGS, embedded=self.embedded),
+            default_schema=self.default_schema,
+            embedded=self.embedded,
+        )
+        self._readers.append(found)
+        return found
+
     @contextmanager
-    def own_client(self) -> Iterator[Client]:
-        """A client whose session state (USE, SET, temporary tables) ends with the block."""
+    def own_client(self, *, reading: str | None = None, most_rows: int | None = None) -> Iterator[Client]:
+        """A client whose session state (USE, SET, temporary tables) ends with the block. In read-only mode if it is for
+        `reading` a statement; settings of the statement's own need the mode that lets it create temporary tables.
+        `most_rows` limits every answer."""
         client = self._connect()
         try:
+            if most_rows is not None:
+                _set(client, "limit", most_rows, embedded=self.embedded)
+            if reading is not None:
+                level = READ_ONLY_WITH_SETTINGS if _SETTINGS_WORD.search(reading) else _READ_ONLY
+                _read_only(client, level, embedded=self.embedded)
             yield client
         finally:
             client.close()
 
     def close(self) -> None:
+        while self._readers:
+            self._readers.pop().close()
         with self._guard:
             while self._clients:
                 self._clients.pop().close()
         self._local = threading.local()
+
+
+def _read_only(client: Client, level: int, *, embedded: bool) -> Client:
+    """Puts the client into read-only mode for the rest of its life. The embedded engine keeps settings in the session;
+    a server has none, so they go along with every request."""
+    _set(client, "readonly", level, embedded=embedded)
+    return client
+
+
+def _set(client: Client, name: str, value: int, *, embedded: bool) -> None:
+    if embedded:
+        client.command(f"SET {name} = {value}")
+    else:
+        client.set_client_setting(name, value)
 
 
 def answer_is_lost(error: BaseException) -> bool:

@@ -7,13 +7,14 @@ import json
 import re
 from typing import Final
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import split_statements
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
-from .session import Session
+from .session import WRITES, Session, engine_code
 
 _INTEGER: Final = re.compile(r"(?:LowCardinality\()?(?:Nullable\()?U?Int[0-9]+\)*")
 
@@ -30,11 +31,13 @@ class ClickHouseStatements:
         values = {f"dpone_p{ordinal}": value for ordinal, value in enumerate(bound.parameters)}
         statements = split_statements(bound.text, backslash_escapes=True)
         try:
-            with self._session.own_client() as client:
+            with self._session.own_client(reading=bound.text if script.read_only else None) as client:
                 for statement in statements:
                     used = {name: value for name, value in values.items() if f"{{{name}:String}}" in statement}
                     client.raw_query(statement, parameters=used or None)
         except Exception as error:
+            if script.read_only and engine_code(error) == WRITES:
+                raise would_write_error("ClickHouse") from error
             raise foreign_error(error, "ClickHouse refused a statement of the script", "statement_failed") from error
         return len(statements)
 
@@ -48,10 +51,8 @@ class ClickHouseStatements:
                 "the query of one answer must be one statement; the script has several", code="statement_failed"
             )
         try:
-            with self._session.own_client() as client:
-                body = client.raw_query(
-                    statements[0], parameters=values or None, settings={"limit": 2}, fmt="JSONCompact"
-                )
+            with self._session.own_client(reading=bound.text, most_rows=2) as client:
+                body = client.raw_query(statements[0], parameters=values or None, fmt="JSONCompact")
                 document = json.loads(body)
                 types = [str(column["type"]) for column in document["meta"]]
                 rows = tuple(
@@ -59,6 +60,8 @@ class ClickHouseStatements:
                     for row in document["data"]
                 )
         except Exception as error:
+            if engine_code(error) == WRITES:
+                raise would_write_error("ClickHouse") from error
             raise foreign_error(error, "ClickHouse refused the statement", "statement_failed") from error
         return StatementAnswer(columns=len(types), rows=rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_SCHEMA = "main"
+BEGIN_READ_ONLY: Final = "BEGIN TRANSACTION READ ONLY"
 
 
 class Database:
@@ -127,6 +128,11 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def would_write(error: duckdb.Error) -> bool:
+    """Whether a read-only transaction or a file opened read only has refused a change; DuckDB has no code for it."""
+    return "read-only mode" in str(error)
 
 
 def execute_in_thread(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:

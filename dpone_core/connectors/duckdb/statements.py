@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import duckdb
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
-from .database import Database
+from .database import BEGIN_READ_ONLY, Database, would_write
 
 
 class DuckDbStatements:
@@ -33,14 +34,17 @@ class DuckDbStatements:
         cursor = self._database.new_cursor()
         try:
             statements = cursor.extract_statements(bound.text)
-            if not script.autocommit:
+            if script.read_only:
+                cursor.execute(BEGIN_READ_ONLY)
+            elif not script.autocommit:
                 cursor.execute("BEGIN TRANSACTION")
             for statement in statements:
                 used = {name: values[name] for name in statement.named_parameters if name in values}
                 cursor.execute(statement, used or None)
                 while cursor.description is not None and cursor.fetchmany(1000):
                     pass
-            if ends_a_transaction(cursor, "ROLLBACK" if script.autocommit else "COMMIT") is script.autocommit:
+            begun = script.read_only or not script.autocommit
+            if ends_a_transaction(cursor, "COMMIT" if begun and not script.read_only else "ROLLBACK") is not begun:
                 raise ConnectorError(
                     "the script must leave the transaction state as it was; it left a transaction open or"
                     " ended the one it runs in",
@@ -48,6 +52,8 @@ class DuckDbStatements:
                     fix="end every transaction the script begins; without autocommit, neither begin nor end one",
                 )
         except duckdb.Error as error:
+            if script.read_only and would_write(error):
+                raise would_write_error("DuckDB") from error
             raise foreign_error(error, "DuckDB refused a statement of the script", "statement_failed") from error
         finally:
             cursor.close()
@@ -63,12 +69,15 @@ class DuckDbStatements:
                 raise ConnectorError(
                     "the query of one answer must be one statement; the script has several", code="statement_failed"
                 )
+            cursor.execute(BEGIN_READ_ONLY)
             cursor.execute(statements[0], values or None)
             rows = tuple(cursor.fetchmany(2))
             while cursor.fetchmany(1000):
                 pass
             return StatementAnswer(columns=len(cursor.description or ()), rows=rows)
         except duckdb.Error as error:
+            if would_write(error):
+                raise would_write_error("DuckDB") from error
             raise foreign_error(error, "DuckDB refused the statement", "statement_failed") from error
         finally:
             cursor.close()

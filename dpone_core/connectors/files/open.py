@@ -46,10 +46,12 @@ def open_sink(
 
 
 def ports_of(base: Path) -> SinkPorts:
+    target = FilesTarget(base)
     return SinkPorts(
         staged=None,
         legacy=FilesLoad(base),
-        target=FilesTarget(base),
+        target=target,
+        revocation=target,
         metrics=TargetMetricProbe(base),
         control=FilesControlTables(base),
         statements=None,

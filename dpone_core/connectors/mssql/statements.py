@@ -29,17 +29,19 @@ class MssqlStatements:
         self._connection_string = connection_string
 
     def execute(self, script: StatementScript) -> int:
-        """Runs the script; returns the number of results: row sets and row counts."""
+        """Runs the script; returns the number of results: row sets and row counts. SQL Server has no read-only mode for
+        a session: a read-only script is rolled back."""
         bound = bind_tokens(script.sql, script.token_values, lambda _: "?")
         with self._cursor() as cursor:
-            if not script.autocommit:
+            begun = script.read_only or not script.autocommit
+            if begun:
                 cursor.execute("SET XACT_ABORT ON; BEGIN TRANSACTION")
                 _drain(cursor)
             cursor.execute(bound.text, *bound.parameters)
             answers = _drain(cursor)
-            _require_same_transaction(cursor, open_transactions=0 if script.autocommit else 1)
-            if not script.autocommit:
-                cursor.execute("COMMIT TRANSACTION")
+            _require_same_transaction(cursor, open_transactions=1 if begun else 0)
+            if begun:
+                cursor.execute("ROLLBACK TRANSACTION" if script.read_only else "COMMIT TRANSACTION")
                 _drain(cursor)
         return answers
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pymysql
 from pymysql.cursors import Cursor
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors.mysql.types import NativeType, native_of_field
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
@@ -28,6 +29,10 @@ READING: Final = (
 
 _CONNECT_SECONDS: Final = 15
 _END_SECONDS: Final = 3
+READ_ONLY: Final = "SET SESSION TRANSACTION READ ONLY"
+WRITES: Final = 1792
+"""The number of a statement that would write in a read-only transaction."""
+
 _ABSENT: Final = frozenset({1049, 1146, 1109})
 _UNREACHABLE: Final = frozenset({1040, 1053, 1129, 1203, 1226, *range(2000, 3000)})
 """Limits, shutdown; 2000 to 2999 are the client's own."""
@@ -131,7 +136,7 @@ class Session:
                 self._connection = connect(self.address)
                 with self._connection.cursor() as cursor:
                     cursor.execute(READING[0])
-                    cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                    cursor.execute(READ_ONLY)
             with self._connection.cursor() as cursor:
                 yield cursor
 
@@ -148,6 +153,8 @@ def reading_error(error: BaseException) -> ETLExecutionError:
     number = engine_number(error)
     if number in _ABSENT:
         return ConnectorError("a table of the source does not exist", code="source_object_not_found")
+    if number == WRITES:
+        return would_write_error("MySQL")
     if isinstance(error, RuntimeError) and "cryptography" in str(error):
         return ConnectorError(
             "the server's way to check passwords needs the package cryptography",

@@ -9,13 +9,14 @@ import pymysql
 from pymysql.constants import CLIENT, SERVER_STATUS
 from pymysql.cursors import SSCursor
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .address import Address
-from .session import connect
+from .session import READ_ONLY, WRITES, connect, engine_number
 from .text import text_literal
 
 _FETCHED_ROWS: Final = 1_000
@@ -33,6 +34,8 @@ class MySqlStatements:
         text = _bind(script)
         try:
             with closing(connect(self._address, client_flag=CLIENT.MULTI_STATEMENTS, cursor=SSCursor)) as connection:
+                if script.read_only:
+                    _drain_all(connection, READ_ONLY)
                 if not script.autocommit:
                     connection.begin()
                 answers = _drain_all(connection, text)
@@ -48,7 +51,7 @@ class MySqlStatements:
         text = _bind(script)
         try:
             with closing(connect(self._address, cursor=SSCursor)) as connection, connection.cursor() as cursor:
-                cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                cursor.execute(READ_ONLY)
                 cursor.execute(text)
                 columns = len(cursor.description or ())
                 rows = tuple(cursor.fetchmany(2)) if columns else ()
@@ -99,4 +102,6 @@ def _require_same_transaction(connection: pymysql.Connection[Any], *, autocommit
 
 
 def _refusal(error: Exception, message: str) -> ETLExecutionError:
+    if engine_number(error) == WRITES:
+        return would_write_error("MySQL")
     return foreign_error(error, message, "statement_failed")

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 
@@ -13,6 +14,10 @@ _LOST_CLASSES: Final = ("08", "57P")
 _LOGIN_CLASSES: Final = ("28", "3D")
 _SESSION_ERRORS: Final = frozenset({"OperationalError", "InterfaceError"})
 """What psycopg and ADBC raise without a SQLSTATE when no server answers."""
+
+ENGINE: Final = "PostgreSQL"
+WRITES: Final = "25006"
+"""The SQLSTATE of a statement that would write in a read-only transaction, or on a standby."""
 
 _REASONS: Final = (
     ("42501", "the role lacks a privilege on an object it uses", "grant it, or use another role"),
@@ -105,6 +110,8 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
         return ConnectorError("no space left where PostgreSQL writes", code="disk_full")
     if state == "53200":
         return ConnectorError("PostgreSQL ran out of memory", code="engine_memory_exceeded")
+    if state == WRITES and code == SOURCE.refused:
+        return would_write_error(ENGINE)
     if is_lost(error):
         return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):

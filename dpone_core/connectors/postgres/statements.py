@@ -8,16 +8,22 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.types.string import TextLoader
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import BoundSql, SqlText, bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 from .catalog import describe_statement
 from .database import Database, abandon
+from .errors import ENGINE, WRITES, sqlstate_of
 from .script import split_statements
 
+_READ_AS_TEXT: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")
+"""Python has no value for some of theirs: a script may answer with 'infinity' or an interval."""
 _FAILED: Final = "statement_failed"
+_READ_ONLY: Final = b"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 _MARK: Final = b"SELECT set_config('dpone.script', 'on', true)"
 _MARK_IS_SET: Final = b"SELECT current_setting('dpone.script', true) = 'on'"
 
@@ -32,8 +38,12 @@ class PostgresStatements:
         statements = split_statements(script.sql.text)
         with self._connect() as connection:
             try:
+                if script.read_only:
+                    connection.execute(_READ_ONLY)
                 self._run(connection, script, statements)
             except psycopg.Error as error:
+                if script.read_only and sqlstate_of(error) == WRITES:
+                    raise would_write_error(ENGINE) from error
                 raise self._database.error(error, "PostgreSQL refused a statement of the script", _FAILED) from error
         return len(statements)
 
@@ -47,11 +57,15 @@ class PostgresStatements:
                 rows = _first_rows(_stream_rows(psycopg.RawCursor(connection), bound))
                 return StatementAnswer(columns=columns, rows=tuple(rows))
             except psycopg.Error as error:
+                if sqlstate_of(error) == WRITES:
+                    raise would_write_error(ENGINE) from error
                 raise self._database.error(error, "PostgreSQL refused the statement", _FAILED) from error
 
     @contextmanager
     def _connect(self) -> Iterator[psycopg.Connection]:
         connection = self._database.new_connection()
+        for type_name in _READ_AS_TEXT:
+            connection.adapters.register_loader(type_name, TextLoader)
         try:
             yield connection
         finally:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.sql import bind_tokens
 from dpone_core.ports.statements import StatementAnswer, StatementScript
 
 _STEPS_BETWEEN_CALLS: Final = 200_000
+_QUERY_ONLY: Final = "PRAGMA query_only = ON"
 
 
 class SqliteStatements:
@@ -28,10 +30,14 @@ class SqliteStatements:
         try:
             connection = _connect_interruptible(self._uri)
             try:
-                self._run(connection, statements, values, autocommit=script.autocommit)
+                if script.read_only:
+                    connection.execute(_QUERY_ONLY)
+                self._run(connection, statements, values, script)
             finally:
                 connection.close()
         except sqlite3.Error as error:
+            if script.read_only and _would_write(error):
+                raise would_write_error("SQLite") from error
             raise foreign_error(error, "SQLite refused a statement of the script", "statement_failed") from error
         return len(statements)
 
@@ -42,7 +48,7 @@ class SqliteStatements:
         try:
             connection = _connect_interruptible(self._uri)
             try:
-                connection.execute("PRAGMA query_only = ON")
+                connection.execute(_QUERY_ONLY)
                 cursor = connection.execute(bound.text, values)
                 rows = tuple(cursor.fetchmany(2))
                 while cursor.fetchmany(1000):
@@ -51,14 +57,17 @@ class SqliteStatements:
             finally:
                 connection.close()
         except (sqlite3.Error, sqlite3.Warning) as error:
+            if _would_write(error):
+                raise would_write_error("SQLite") from error
             raise foreign_error(error, "SQLite refused the statement", "statement_failed") from error
 
     @staticmethod
     def _run(
-        connection: sqlite3.Connection, statements: tuple[str, ...], values: dict[str, str], *, autocommit: bool
+        connection: sqlite3.Connection, statements: tuple[str, ...], values: dict[str, str], script: StatementScript
     ) -> None:
+        autocommit = script.autocommit
         if not autocommit:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN" if script.read_only else "BEGIN IMMEDIATE")
         for statement in statements:
             cursor = connection.execute(statement, values)
             while cursor.fetchmany(1000):
@@ -81,6 +90,10 @@ def _connect_interruptible(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     connection.set_progress_handler(_continue, _STEPS_BETWEEN_CALLS)
     return connection
+
+
+def _would_write(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
 
 
 def _continue() -> int:

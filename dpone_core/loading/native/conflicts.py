@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dpone_core.errors import ETLExecutionError
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.native.model import partition_identity
-from dpone_core.model.artifacts import STAGING, artifact_name
-from dpone_core.model.load_config import TableName
+from dpone_core.loading.native.model import staging_names
 from dpone_core.model.partition import CheckpointStatus, PartitionCheckpoint, TransferRoute, TransferRun
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.native_transfer.checkpoints import CheckpointStore
@@ -25,15 +23,12 @@ class TransferIncompleteError(ETLExecutionError):
 
 def find_own_staging(context: LoadContext) -> frozenset[str]:
     """Names of staging tables of earlier attempts of this run. They are no leftovers: this attempt may reuse them."""
-    store, target = context.sessions.checkpoints, context.plan.target
+    store = context.sessions.checkpoints
     if store is None or context.plan.source.partitioning is None:
         return frozenset()
     run_id = str(context.identity.run_id)
-    table = TableName(schema=target.table.schema or target.default_schema, name=target.table.name)
     records = store.latest(route_of(context.plan), run_id)
-    return frozenset(
-        artifact_name(table, partition_identity(run_id, record.partition_id), STAGING) for record in records
-    )
+    return staging_names(context.plan, run_id, (record.partition_id for record in records))
 
 
 def refuse_open_transfers(context: LoadContext) -> None:

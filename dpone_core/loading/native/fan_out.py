@@ -12,7 +12,7 @@ from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction, prepare_extraction
-from dpone_core.loading.in_doubt import refuse_load_in_doubt
+from dpone_core.loading.in_doubt import read_settled_cursor
 from dpone_core.loading.native.model import StagedPartition, Transfer, summarise_staging
 from dpone_core.loading.native.plan import TransferPlanner
 from dpone_core.loading.native.stage import PartitionStager
@@ -96,8 +96,7 @@ class FanOut:
         context = self.context
         if context.sessions.audit is not None:
             context.sessions.audit.open()
-        saved = self._read_saved_cursor()
-        refuse_load_in_doubt(context, saved)
+        saved = read_settled_cursor(context)
         context.runtime.progress.phase("plan_ranges")
         extraction = self._prepare_extraction(saved)
         planner = TransferPlanner(context=context, store=self.store, source=self.source, partitioning=self.partitioning)

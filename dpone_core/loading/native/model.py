@@ -16,8 +16,10 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import Extraction
 from dpone_core.loading.step_log import code_of
 from dpone_core.model import lineage
-from dpone_core.model.artifacts import LoadRef
+from dpone_core.model.artifacts import STAGING, LoadRef, artifact_name
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
+from dpone_core.model.load_config import TableName
+from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.partition import TransferPartition
 from dpone_core.model.special_values import ConvertedValues, read_counts, sum_counts
@@ -69,6 +71,13 @@ def partition_identity(run_id: str, partition_id: str) -> LoadIdentity:
 def partition_ref(context: LoadContext, partition_id: str) -> LoadRef:
     """Names the staging of a partition of this run, whichever attempt filled it."""
     return context.plan.target.ref(partition_identity(context.identity.run_id, partition_id))
+
+
+def staging_names(plan: LoadPlan, run_id: str, partition_ids: Iterable[str]) -> frozenset[str]:
+    """Names of the staging tables of these partitions, whether they exist or not."""
+    target = plan.target
+    table = TableName(schema=target.table.schema or target.default_schema, name=target.table.name)
+    return frozenset(artifact_name(table, partition_identity(run_id, each), STAGING) for each in partition_ids)
 
 
 def partition_request(

@@ -99,7 +99,7 @@ class NativeLegacyCoordinator:
             **converted_details(result),
         }
         record_finalized(context, started_at, finished_at, details)
-        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))
+        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.loaded_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _load_partitions(self) -> list[TransferredPartition]:

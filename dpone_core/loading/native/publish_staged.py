@@ -18,7 +18,7 @@ from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, DponeEr
 from dpone_core.evidence.audit import LoadStatus
 from dpone_core.loading.context import LoadContext
 from dpone_core.loading.extraction import SourceRefusedError, refuse_rows_without_window
-from dpone_core.loading.in_doubt import arm_commit
+from dpone_core.loading.in_doubt import arm_commit, name_lost_lease
 from dpone_core.loading.native.completeness import IncompleteRangesError, refuse_lost_rows
 from dpone_core.loading.native.model import (
     StagedPartition,
@@ -103,7 +103,7 @@ class NativeStagedCoordinator:
         }
         record_finalized(context, started_at, finished_at, details)
         self._cleanup(whole)
-        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.inserted_rows))
+        context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.loaded_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _stage(self) -> tuple[StagedPartition, ...]:
@@ -212,7 +212,7 @@ class NativeStagedCoordinator:
             if checkpoint is CheckpointState.COMMITTED:
                 commit_state.mark_partitions_committed(earlier, checkpoint)
             move_quietly(guard.mark_refused, error)
-            raise
+            raise name_lost_lease(context, error) from error.__cause__
         except BaseException as error:
             move_quietly(guard.mark_unknown, error)
             raise
@@ -267,7 +267,8 @@ class NativeStagedCoordinator:
         """
         resume = self.transfer.resume
         partitions = resume.planned if self.transfer.resumed else resume.active
-        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND):
+        with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+            step.details["rows"] = self.context.commit_state.result.staged_rows
             try:
                 for handle in () if whole is None else (whole,):
                     self.staged.cleanup(handle.ref)

@@ -101,6 +101,7 @@ class NativeTransferService:
                 step.details["transfer_plan"] = expected
             if store.has_torn_end(transfer.ledger.run.route, transfer.ledger.run.run_id):
                 self.context.step_log.warnings.append("checkpoint_tail_torn")
+            self.context.commit_state.window = transfer.extraction.read_window
             scope = transfer.scope
             step.details |= {
                 "planned_count": len(scope.planned),

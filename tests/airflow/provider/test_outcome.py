@@ -20,12 +20,13 @@ from dpone_airflow.outcome import (
 )
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.run_spec import parse_run_spec
-from dpone_core.contracts.step_receipt import StepReceipt, seal
+from dpone_core.contracts.step_receipt import StepCounters, StepReceipt, seal
 from dpone_core.model.vocabulary import (
     RetryClassification,
     SourceState,
     StepKind,
     StepStatus,
+    StrategyMode,
     TargetState,
     WithoutReceipt,
 )
@@ -190,6 +191,48 @@ def test_the_summary_says_what_is_true_of_the_target_and_what_to_do(
     assert says in judged.advice and f"what to do: {judged.advice}" in " ".join(" ".join(lines).split())
     assert all(len(line) <= 86 for line in lines[1:])
     assert any(line.startswith("target: ") for line in lines) and judged.mapping()["advice"] == judged.advice
+
+
+COMPLETE = failed(source_state=SourceState.ADVANCED, error_code="evidence_publication_failed")
+
+
+@pytest.mark.parametrize(
+    ("result", "strategy", "says"),
+    [
+        (COMPLETE, StrategyMode.INCREMENTAL_APPEND, "it loads none of this again"),
+        (
+            failed(source_state=SourceState.NOT_APPLICABLE),
+            StrategyMode.FULL_REFRESH,
+            "writes the load again in its place",
+        ),
+        (failed(), StrategyMode.PARTITION_REPLACE, "writes the load again in its place"),
+        (failed(), StrategyMode.INCREMENTAL_MERGE, "updates the same rows by their key"),
+        (failed(), StrategyMode.INCREMENTAL_APPEND, "repair or deduplicate"),
+    ],
+)
+def test_the_advice_behind_a_commit_knows_state_and_strategy(result: Any, strategy: StrategyMode, says: str) -> None:
+    load = own(LOAD, result, strategy=strategy)
+    judged = verdict(load={"received": load.wire(), "task_state": "failed"})
+    assert says in judged.advice and judged.retry_classification == "retry_may_repeat_target_mutation"
+    assert ("deduplicate" in judged.advice) == (says == "repair or deduplicate")
+    assert all(len(line) <= 86 for line in judged.summary()[1:])
+
+
+def test_a_complete_load_is_tried_again_and_no_other_commit_is() -> None:
+    """The next try loads none of it again and leaves the report that is missing."""
+    complete = own(LOAD, COMPLETE, strategy=StrategyMode.INCREMENTAL_APPEND)
+    assert decide_retry(StepEnd(receipt=complete, exit_code=1), LOAD) is RetryDecision.RETRY
+    for strategy in StrategyMode:
+        other = own(LOAD, failed(), strategy=strategy)
+        assert decide_retry(StepEnd(receipt=other, exit_code=1), LOAD) is RetryDecision.STOP
+
+
+def test_the_failed_gate_is_named_in_verdict_and_log() -> None:
+    counters = StepCounters(gates_failed=1)
+    load = own(LOAD, failed(failed_gate="enough"), counters=counters)
+    judged = verdict(load={"received": load.wire(), "task_state": "failed"})
+    assert judged.mapping()["failed_gate"] == "enough"
+    assert any("gate enough failed" in line for line in judged.summary())
 
 
 def test_behind_a_committed_load_the_advice_never_clears_the_load() -> None:

@@ -22,17 +22,36 @@ def checks(**fields: object) -> dict[str, object]:
     return enabled(checks=fields)
 
 
-VALID = [
-    {"enabled": False},
-    {"enabled": False, "capture": NO_SIDE},
-    enabled(),
-    enabled(mode="required", capture={"staged": False}),
-    checks(row_count=False, null_counts=True),
-    checks(null_counts="off", distinct_counts="none"),
-    checks(null_counts=["id", "id "], distinct_counts="business_columns"),
-    checks(distinct_counts="source_and_binary_semantics", null_counts="strict"),
-    checks(null_counts=["no", "on", "y"]),
+NORMAL = {
+    "enabled": True,
+    "mode": "warn_only",
+    "capture_source": True,
+    "capture_staged": True,
+    "capture_target": True,
+    "row_count": True,
+    "null_counts": "off",
+    "distinct_counts": "off",
+}
+"""What an enabled policy without further words means."""
+OFF = {"capture_source": False, "capture_staged": False, "capture_target": False}
+NORMALISED: list[tuple[dict[str, object], dict[str, object]]] = [
+    ({"enabled": False}, {"enabled": False}),
+    ({"enabled": False, "capture": NO_SIDE}, {"enabled": False, **OFF}),
+    (enabled(), {}),
+    (enabled(mode="required", capture={"staged": False}), {"mode": "required", "capture_staged": False}),
+    (checks(row_count=False, null_counts=True), {"row_count": False, "null_counts": "all_columns"}),
+    (checks(null_counts="off", distinct_counts="none"), {}),
+    (
+        checks(null_counts=["id", "id "], distinct_counts="business_columns"),
+        {"null_counts": ["id", "id "], "distinct_counts": "business_columns"},
+    ),
+    (
+        checks(distinct_counts="source_and_binary_semantics", null_counts="strict"),
+        {"distinct_counts": "source_and_binary_semantics", "null_counts": "strict"},
+    ),
+    (checks(null_counts=["no", "on", "y"]), {"null_counts": ["no", "on", "y"]}),
 ]
+VALID = [authored for authored, _ in NORMALISED]
 INVALID = [
     ({}, "quality.acceptance.enabled"),
     ({"mode": "required"}, "quality.acceptance.enabled"),
@@ -75,9 +94,10 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize("acceptance", VALID)
-def test_a_correct_policy_is_normalised(acceptance: object) -> None:
-    assert AcceptanceMetricPolicy.from_load_config(load_config({"acceptance": acceptance}))
+@pytest.mark.parametrize(("acceptance", "changes"), NORMALISED)
+def test_a_correct_policy_is_normalised(acceptance: object, changes: dict[str, object]) -> None:
+    policy = AcceptanceMetricPolicy.from_load_config(load_config({"acceptance": acceptance}))
+    assert policy.canonical() == {**NORMAL, **changes}
 
 
 @pytest.mark.parametrize(("acceptance", "path"), INVALID)

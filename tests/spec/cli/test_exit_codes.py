@@ -212,7 +212,16 @@ def test_warnings_alone_do_not_change_the_exit(project: Project) -> None:
     assert finished.exit_code == 0
     (result,) = finished.result["details"]["reconciliation_metrics"]["quality_gates"]["results"]
     assert result["severity"] == "warning" and result["metrics"]["row_count"] == 3
-    assert receipt_of(finished)["gates_warned"] == 1
+    assert receipt_of(finished)["gates_warned"] == 1 and receipt_of(finished)["failed_gate"] is None
+
+
+def test_a_gate_that_was_skipped_is_no_warning(project: Project) -> None:
+    """A check that dpone does not know is kept under mode warn and never executed."""
+    project.written(flow(quality={"mode": "warn", "checks": [{"type": "nobody_knows_it"}]}))
+    finished = project.run()
+    assert finished.exit_code == 0, finished.stdout
+    receipt = receipt_of(finished)
+    assert (receipt["gates_warned"], receipt["gates_skipped"]) == (0, 1)
 
 
 def test_column_names_are_data_and_not_syntax(project: Project) -> None:

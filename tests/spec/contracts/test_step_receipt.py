@@ -32,6 +32,7 @@ from dpone_core.model.vocabulary import (
     SourceState,
     StepKind,
     StepStatus,
+    StrategyMode,
     TargetState,
 )
 from tests.spec.contracts.documents import (
@@ -68,11 +69,13 @@ FIELDS_OF_THE_DESIGN = [
     "sql_hash",
     "transfer_plan",
     "partitions",
+    "strategy",
     "failure_boundary",
     "target_state",
     "checkpoint_state",
     "source_state",
     "retry_classification",
+    "failed_gate",
     "extracted_rows",
     "staged_rows",
     "inserted_rows",
@@ -81,6 +84,7 @@ FIELDS_OF_THE_DESIGN = [
     "gates_passed",
     "gates_failed",
     "gates_warned",
+    "gates_skipped",
     "acceptance_required",
     "acceptance_sides",
     "acceptance_warnings",
@@ -124,6 +128,7 @@ def largest(text: str) -> StepReceipt:
             sql_hash=SHA_A,
             transfer_plan=SHA_A,
             partitions=2**31 - 1,
+            strategy=StrategyMode.INCREMENTAL_APPEND,
         ),
         result=failed(
             status=StepStatus.INTERRUPTED,
@@ -134,6 +139,7 @@ def largest(text: str) -> StepReceipt:
             checkpoint_state=CheckpointState.NOT_APPLICABLE,
             source_state=SourceState.NOT_APPLICABLE,
             retry_classification=RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION,
+            failed_gate="g" * 64,
         ),
         counters=StepCounters(**counters),
         evidence=EvidenceReference(path="a" * 512, sha256=SHA_A),
@@ -142,6 +148,13 @@ def largest(text: str) -> StepReceipt:
 
 def test_the_fields_are_those_of_the_design_in_their_order() -> None:
     assert list(json.loads(receipt().encode())) == FIELDS_OF_THE_DESIGN
+
+
+def test_a_gate_that_failed_is_named_only_where_one_failed() -> None:
+    named = receipt(failed(failed_gate="enough"), counters=StepCounters(gates_failed=1))
+    assert parse_receipt(named.encode().decode()).failed_gate == "enough"
+    with pytest.raises(ContractInvalidError):
+        receipt(failed(failed_gate="enough"), counters=StepCounters(gates_failed=0))
 
 
 def test_the_encoded_receipt_is_one_line_of_flat_ascii_json() -> None:

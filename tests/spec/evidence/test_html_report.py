@@ -33,7 +33,8 @@ VERDICTS = {
         "The target raw.orders was not changed by this run. A retry is safe: it repeats nothing in the target."
     ),
     "gate_failure_post_commit": (
-        "The target raw.orders holds this load, although the run failed. A retry may write this load a second time."
+        "The target raw.orders holds this load, although the run failed. A retry writes this load again in its place; "
+        "no row is doubled."
     ),
     "pre_hook_failure": ("The target raw.orders was not changed by this run. Do not retry before a person has looked."),
     "post_hook_failure": (
@@ -309,7 +310,10 @@ def test_a_run_of_airflow_gets_advice_for_its_interface() -> None:
     document = loaded("gate_failure_post_commit")
     assert "In Airflow" not in shown(rendered("gate_failure_post_commit", document))
     document["invocation"]["dag_id"] = "orders"
+    assert "In Airflow: clear the failed task" in shown(rendered("gate_failure_post_commit", document))
+    document["plan"]["strategy"]["mode"] = "incremental_append"
     assert "do not clear the load's task" in shown(rendered("gate_failure_post_commit", document))
+    assert "A retry may write this load a second time." in shown(rendered("gate_failure_post_commit", document))
 
 
 SECTIONS = [

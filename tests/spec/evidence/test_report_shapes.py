@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from dpone_core import api
 from dpone_core.api import RunOptions
 from dpone_core.errors import DponeError, ETLExecutionError
+from dpone_core.evidence.outcome import RunReport
 from dpone_core.evidence.throughput import run_throughput, step_throughput
 from dpone_core.invocation import RunArguments
 from dpone_core.manifest.resolve import load_manifest
@@ -74,6 +76,8 @@ def test_the_old_failure_constructor_makes_no_claim_about_a_load() -> None:
 def test_python_callers_get_the_report_or_the_error_itself(project: Project) -> None:
     project.written(flow())
     report = api.run(project.root / "m.yaml", run_id="r1", environment=project.environment)
+    assert isinstance(report, RunReport) and report.result is not None
+    assert (report.process, report.run_id, report.result.inserted_rows) == ("orders", "r1", 3)
     assert report.as_json()["passed"] is True
     project.written(flow(source__table={"name": "absent"}))
     with pytest.raises(DponeError) as error:
@@ -159,7 +163,8 @@ def test_the_throughput_query_of_the_specification_runs_unchanged(project: Proje
     query = S1_QUERY.replace("DWH_Tech", "ops").replace("<load_id>", finished.result["details"]["load_id"])
     answer = project.dpone(str(project.root / "house"), query.rstrip(";"), launcher=(sys.executable, "-c", ASK))
     rows = json.loads(answer.stdout)
-    assert [row[0] for row in rows] == ["staged", "finalized"]
+    timed = ["source_exported", "staged", "quality_checked", "finalized", "cleanup"]
+    assert sorted(row[0] for row in rows) == sorted(timed)
     assert all(status == "succeeded" and seconds > 0 and rate > 0 for _, _, status, seconds, rate, _ in rows)
 
 
@@ -172,13 +177,20 @@ class RefusingFiles:
     written: list[str] = field(default_factory=list)
 
     def publish(self, relative_path: str, content: bytes) -> None:
-        if Path(relative_path).name == self.refused:
+        self.publish_together({relative_path: content})
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        names = [Path(path).name for path in contents]
+        if self.refused in names:
             raise ETLExecutionError("refused", code="evidence_publication_failed")
-        self.written.append(Path(relative_path).name)
-        LocalEvidenceFiles(root=self.root).publish(relative_path, content)
+        self.written += names
+        LocalEvidenceFiles(root=self.root).publish_together(contents)
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return None
+
+    def remove(self, relative_path: str) -> None:
+        LocalEvidenceFiles(root=self.root).remove(relative_path)
 
 
 def run_with(project: Project, files: RefusingFiles) -> RunOutcome:
@@ -190,11 +202,11 @@ def run_with(project: Project, files: RefusingFiles) -> RunOutcome:
     return replace(process, runtime=replace(process.runtime, evidence=files)).run()
 
 
-def test_run_json_is_written_last(project: Project) -> None:
+def test_the_files_of_a_verdict_appear_together_run_json_first(project: Project) -> None:
     project.written(append_flow())
     files = RefusingFiles(root=project.root / "evidence", refused="")
     assert run_with(project, files).report.passed
-    assert files.written == ["load.json", "report.md", "report.html", "run.json"]
+    assert files.written == ["load.json", "run.json", "report.md", "report.html"]
 
 
 STATES = "SELECT cursor_value FROM etl_state.__dpone__cursor_state"

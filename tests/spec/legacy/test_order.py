@@ -79,6 +79,7 @@ WHOLE = [
     "metrics.source",  # sides and probes are valid; source metrics before the target changes
     "step source_metrics_captured succeeded",
     "sink.load",
+    "step source_exported succeeded",
     "lease renewed",
     "intent armed",
     "sink.publish",

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 
 from dpone_core.errors import ETLExecutionError
 from dpone_core.evidence.audit import AuditTrail
+from dpone_core.evidence.redaction import Redactor
 from dpone_core.loading.attempt import AttemptResult, run_attempt
 from dpone_core.loading.context import LoadRequest, LoadSessions
 from dpone_core.manifest.resolve import load_manifest
@@ -23,6 +25,7 @@ from dpone_core.model.vocabulary import StateType
 from dpone_core.ports.control import ControlRow, ControlTable
 from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts, SourcePorts
+from dpone_core.ports.state import Lease
 from dpone_core.state.cursor import CursorStore
 from dpone_core.state.intents import IntentStore
 from dpone_core.state.lease import LeaseStore
@@ -51,18 +54,21 @@ class NamedControlTables(MemoryControlTables):
                     self._journal.write(f"step {row['step_id']} {row['status']}")
                 case "__dpone__loads":
                     self._journal.write(f"load {row['status']}")
-                case "__dpone__commit_intents":
-                    self._journal.write("intent armed")
-                case _:
-                    self._journal.write("state advanced")
 
     def compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        what = "lease" if table.name == "__dpone__leases" else "intent"
         is_own = new is not None and expected is not None and expected.get("owner") == new.get("owner")
-        self._journal.write(f"{what} {'released' if new is None else 'renewed' if is_own else 'taken'}")
-        return super().compare_and_set(table, key, expected, new)
+        if table.name == "__dpone__leases":
+            self._journal.write(f"lease {'released' if new is None else 'renewed' if is_own else 'taken'}")
+        elif new is None:
+            self._journal.write("intent released")
+        done = super().compare_and_set(table, key, expected, new)
+        if done and table.name == "__dpone__cursor_state":
+            self._journal.write("state advanced")
+        elif done and new is not None and table.name == "__dpone__commit_intents":
+            self._journal.write("intent armed")
+        return done
 
 
 @dataclass(slots=True)
@@ -75,6 +81,10 @@ class JournalFiles:
     def publish(self, relative_path: str, content: bytes) -> None:
         self.journal.write(f"file {Path(relative_path).name}")
         self.published[relative_path] = content
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        for path, content in contents.items():
+            self.publish(path, content)
 
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return self.published.get(relative_path)
@@ -164,20 +174,33 @@ class Attempt:
         found = [row for row in rows if row["step_id"] == step_id]
         return {**found[-1], "details": json.loads(str(found[-1]["details_json"]))}
 
+    def _leases(self, control: NamedControlTables, schema: str) -> LeaseStore:
+        fenced = self.sink is None or isinstance(self.sink.control, MemoryControlTables)
+        kind = LeaseStore if fenced else UnfencedLeases
+        return kind(control=control, schema=schema, exclusive_process=False)
+
     def _sessions(self, config: LoadConfig, planned: PlannedProcess) -> AbstractContextManager[LoadSessions]:
         control = NamedControlTables(self.warehouse)
         schema = config.sink.governance.state_schema
         source = MemorySource(journal=self.journal, schema=ORDERS, data=self.data)
+        audit = AuditTrail(control=control, schema=schema, redactor=Redactor())
         return nullcontext(
             LoadSessions(
                 source=self.source or source.ports(),
                 sink=self.sink or self.warehouse.ports(),
-                audit=AuditTrail(control=control, schema=schema) if planned.plan.audit_schema else None,
+                audit=audit if planned.plan.audit_schema else None,
                 cursor=CursorStore(control=control, schema=schema) if config.state is StateType.SINK else None,
-                lease=LeaseStore(control=control, schema=schema, exclusive_process=False),
+                lease=self._leases(control, schema),
                 intents=IntentStore(control=control, schema=schema) if config.state is StateType.SINK else None,
             )
         )
+
+
+class UnfencedLeases(LeaseStore):
+    """Leases that lie beside another sink than the one that publishes, whose transaction cannot lock them."""
+
+    def acquire(self, config: LoadConfig, identity: LoadIdentity, now: datetime) -> Lease:
+        return replace(super().acquire(config, identity, now), row=None)
 
 
 class HeldSignals:

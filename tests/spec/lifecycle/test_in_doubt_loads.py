@@ -176,7 +176,7 @@ class TakenLease:
 
 @pytest.mark.parametrize("manifest", [append_flow(source__options={"incremental": {"cursor_column": "id"}}), flow()])
 def test_a_load_whose_lease_went_to_another_does_not_commit(tmp_path: Path, manifest: dict[str, object]) -> None:
-    """STATE-13. A look right before the commit, not a fence."""
+    """STATE-13. A look right before the commit; the fence is the sink's (STATE-27, STATE-28)."""
     attempt = Attempt(manifest=manifest, directory=tmp_path, journal=Journal())
     TakenLease.during(attempt, "step quality_checked succeeded")
     outcome = attempt.ran().outcome

@@ -50,6 +50,7 @@ WHOLE = [
     "sink.stage",  # 6 stage
     "step staged succeeded",
     "load staged",
+    "step source_exported succeeded",
     "sink.project_lineage",  # 7 lineage
     "step lineage_projected succeeded",
     "step quality_checked succeeded",  # 8 gates

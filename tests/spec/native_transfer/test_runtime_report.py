@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -71,6 +72,10 @@ class FailingFiles:
     def publish(self, relative_path: str, content: bytes) -> None:
         self._announce(f"publish {relative_path.rpartition('.')[2]}")
         self.files.publish(relative_path, content)
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        for path, content in contents.items():
+            self.publish(path, content)
 
     def remove(self, relative_path: str) -> None:
         self._announce(f"remove {relative_path.rpartition('.')[2]}")

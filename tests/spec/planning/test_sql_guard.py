@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sqlglot.dialects.dialect import Dialect, Dialects
+from sqlglot.expressions import FUNCTION_BY_NAME
 
 from dpone_core.declared.registry import DECLARED, descriptor_of
 from dpone_core.model.connector import ConnectorType
@@ -21,8 +23,10 @@ from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, S
 from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import HookConnector, HookKind, HookPhase, StrategyMode
 from dpone_core.planning.route import RouteRefusedError
-from dpone_core.planning.sql_guard import SqlEffect, classify
-from dpone_core.planning.sql_lexing import go_lines
+from dpone_core.sql_guard.calls import has_function
+from dpone_core.sql_guard.lexing import go_lines
+from dpone_core.sql_guard.nodes import RESERVED_WORDS
+from dpone_core.sql_guard.verdict import SqlEffect, classify
 from dpone_core.use_cases.plan import plan_process
 
 VERDICTS: dict[str, dict[str, list[str]]] = yaml.safe_load(
@@ -37,7 +41,7 @@ CORPUS = [
 
 
 def test_the_corpus_is_broad() -> None:
-    assert len(CORPUS) >= 250 and len({(connector, sql) for connector, sql, _ in CORPUS}) == len(CORPUS)
+    assert len(CORPUS) >= 400 and len({(connector, sql) for connector, sql, _ in CORPUS}) == len(CORPUS)
     engines = {name.value for name, declared in DECLARED.items() if declared.sql is not None}
     assert {effect: set(connectors) for effect, connectors in VERDICTS.items()} == dict.fromkeys(SqlEffect, engines)
 
@@ -47,6 +51,27 @@ def test_the_pinned_verdicts_hold(connector: str, sql: str, effect: SqlEffect) -
     verdict = classify(sql, ConnectorType(connector))
     assert verdict.effect is effect, verdict
     assert verdict.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("connector", VERDICTS["read_only"])
+def test_no_name_that_the_parser_knows_passes_for_a_function_of_another_engine(connector: str) -> None:
+    """A parser of many dialects knows names that one engine does not: there a user's function may bear them."""
+    traits = descriptor_of(ConnectorType(connector)).sql
+    assert traits is not None
+    names = {*FUNCTION_BY_NAME, *(name for dialect in Dialects for name in _parsed_specially(dialect.value))}
+    assert len(names) > 500
+    grammar = RESERVED_WORDS | {"mysql": {"MATCH"}, "sqlite": {"MATCH"}, "duckdb": {"CHAR"}}.get(connector, set())
+    for name in sorted(name for name in names if name.isidentifier() and name not in grammar):
+        for text in (f"SELECT {name}(a) FROM t", f"SELECT {name}(a, 'b') FROM t", f"SELECT 1 FROM {name}(1) AS x"):
+            if classify(text, ConnectorType(connector)).effect is SqlEffect.READ_ONLY:
+                known = has_function(name.lower(), traits.names) or has_function(name, traits.names)
+                assert known or name.lower() in traits.names.table_functions, text
+
+
+def _parsed_specially(dialect: str) -> set[str]:
+    parser = Dialect.get_or_raise(dialect or None).parser_class
+    return {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
 
 
 def test_a_connector_that_declares_no_sql_has_no_read_only_text() -> None:

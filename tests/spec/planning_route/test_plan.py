@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from dpone_core import api
+from dpone_core.declared.registry import descriptor_of
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.connector import ConnectorType
 from tests.spec.builders import Project, append_flow, flow, hook, hooks
 
 CLICKHOUSE = {"sink__type": "clickhouse"}
@@ -39,6 +41,14 @@ def test_every_strategy_states_its_delivery_and_its_retry(
     assert delivery["semantics"] and delivery["retry_after_unknown_commit"]
     is_append = manifest["sink"]["strategy"]["mode"] == "incremental_append"  # type: ignore[index]
     assert (promise in delivery["semantics"]) is is_append
+
+
+def test_no_way_of_publishing_claims_what_is_not_claimed() -> None:
+    """What is done is said: one publication per load id, whose marker is looked at. Exactly-once is not claimed."""
+    sinks = {kind: descriptor_of(kind).sink for kind in ConnectorType}
+    told = {f"{kind} {each.name}": each.delivery for kind, sink in sinks.items() if sink for each in sink.finalisers}
+    assert len(told) > 15 and not [name for name, text in told.items() if "exactly" in text.lower()]
+    assert all("one publication per load id" in text or "at least once" in text for text in told.values()), told
 
 
 def test_a_plan_opens_nothing_and_creates_nothing(tmp_path: Path) -> None:

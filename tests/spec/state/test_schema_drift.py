@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from dpone_core.model.load_config import TableName
+from dpone_core.testing.builders import orders, stage_request
+from tests.connectors.sessions import duckdb_sink
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
 
 COLUMNS = (
@@ -125,8 +128,20 @@ def test_lineage_switched_on_later_is_a_difference_like_any_other(project: Proje
     assert "__dpone__load_id" in names(project)
 
 
-def test_a_strategy_change_finds_no_stale_staging(project: Project) -> None:
+@pytest.mark.parametrize("changed", [append_flow(), flow()], ids=["to append", "same strategy"])
+def test_a_strategy_change_finds_no_stale_staging(project: Project, changed: dict[str, object]) -> None:
+    """Staging that a dead load has left, with rows of its own, is named and neither read nor published."""
+    with duckdb_sink(project.root) as sink:
+        dead = sink.staged.stage(stage_request(TableName(schema="raw", name="orders"), "dead"), iter([orders(77, 78)]))
+    (project.root / "warehouse.duckdb").rename(project.root / "dwh.duckdb")
     project.written(flow())
-    project.execute("r1")
-    project.written(append_flow())
-    assert code_of(project.execute("r2")) is None
+    assert code_of(project.execute("r1")) is None
+    assert len(project.target()) == 3
+    project.written(changed)
+    execution = project.execute("r2")
+    assert code_of(execution) is None
+    assert any(str(dead.table) in warning for warning in outcome_of(execution).warnings)
+    assert not {77, 78} & {row[0] for row in project.target()}
+    assert len(project.target(f"SELECT id FROM {dead.table}")) == 2, (
+        "it is the only copy of what the dead load had read"
+    )

@@ -135,6 +135,17 @@ def test_evidence_is_published_whole_or_not_at_all(tmp_path: Path) -> None:
     assert files.read("runs/b/run.json", 10) is None
 
 
+def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:
+    """The second name is a directory, which no file can replace; its temporary file can still be written."""
+    files = LocalEvidenceFiles(root=tmp_path)
+    (tmp_path / "runs/a/taken/x").mkdir(parents=True)
+    with pytest.raises(EvidenceFilesError):
+        files.publish_together({"runs/a/run.json": b"{}", "runs/a/" + "n" * 300: b"", "runs/a/report.md": b""})
+    assert sorted(path.name for path in (tmp_path / "runs/a").iterdir()) == ["taken"]
+    files.publish_together({"runs/a/run.json": b"{}", "runs/b/report.md": b""})
+    assert files.read("runs/a/run.json", 2) == b"{}" and files.read("runs/b/report.md", 2) == b""
+
+
 def test_an_evidence_directory_that_is_a_file_is_a_coded_failure(tmp_path: Path) -> None:
     (tmp_path / "evidence").write_text("not a directory")
     with pytest.raises(EvidenceFilesError) as error:

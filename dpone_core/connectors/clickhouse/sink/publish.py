@@ -26,6 +26,7 @@ from dpone_core.connectors.clickhouse.catalog import (
     partitions_of,
 )
 from dpone_core.connectors.clickhouse.ddl import WINDOW_SETTING, Ddl, qualify
+from dpone_core.connectors.clickhouse.revocation import WAIT_SECONDS, wait_for_statements
 from dpone_core.connectors.clickhouse.session import Session, answer_is_lost
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError
 from dpone_core.model.artifacts import SCRATCH, STAGING, LoadRef, comment_with_marker, load_marker, marker_in
@@ -220,11 +221,12 @@ class _Publication:
 
     def _check_behind_fence(self, published_from: TableName, is_published: Callable[[], bool]) -> bool:
         """Renames the statement's source table, so that it cannot succeed any more; says whether it had."""
+        aside = artifact_of(self._session, self._handle.ref, SCRATCH)
         if facts_of(self._session, published_from) is not None:
-            aside = artifact_of(self._session, self._handle.ref, SCRATCH)
             self._run(self._ddl.drop(aside), self._ddl.rename(published_from, aside))
-            if published_from == self._staged:
-                self._staged = aside
+        wait_for_statements(self._session, [published_from.name], self._handle.ref.cluster, WAIT_SECONDS)
+        if published_from == self._staged:
+            self._staged = aside
         return is_published()
 
     def _is_marked(self) -> bool:

@@ -17,7 +17,7 @@ from dpone_core.connectors.clickhouse.moments import shown_seconds
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.stored_cast import StoredCast
 from dpone_core.errors import ConnectorError, DponeError
-from dpone_core.model.artifacts import SCRATCH, SHADOW, STAGING, LoadRef
+from dpone_core.model.artifacts import ROLES, SHADOW, STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -78,7 +78,7 @@ class ClickHouseStaging:
         """Drops every table of the load, even if one fails: ConnectorError `staged_cleanup_failed` then."""
         ddl = Ddl(ref.cluster)
         with ExitStack() as drops:
-            for role in (SCRATCH, SHADOW, STAGING):
+            for role in ROLES:
                 table = artifact_of(self._session, ref, role)
                 drops.callback(
                     self._session.command,

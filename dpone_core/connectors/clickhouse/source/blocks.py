@@ -10,14 +10,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
+from dpone_core.connectors.clickhouse.session import READ_ONLY_WITH_SETTINGS, Session
 from dpone_core.declared.clickhouse import MEMORY_LIMIT_BYTES
-
-if TYPE_CHECKING:
-    from dpone_core.connectors.clickhouse.session import Session
 
 OpenBlocks = Callable[[str, Mapping[str, str]], Iterator[pa.RecordBatch]]
 """Runs a SELECT with bound text parameters; raises whatever the driver raises, `ClickHouseStreamCut` included."""
@@ -49,6 +47,7 @@ def embedded_blocks(path: str) -> OpenBlocks:
 
         statement = f"{sql}\nSETTINGS {_clause({'output_format_arrow_compression_method': 'none'})}"
         with closing(chdb.connect(path)) as connection:
+            connection.query(f"SET readonly = {READ_ONLY_WITH_SETTINGS}")
             bound = {name: _escape(value) for name, value in parameters.items()}
             with closing(connection.send_query(statement, "ArrowStream", params=bound)) as result:
                 for block in result:

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._sql.extract import NamedSelection, apply_window, cursor_column, only_statement
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.connectors.clickhouse.ddl import qualify
-from dpone_core.connectors.clickhouse.session import Session, engine_code
+from dpone_core.connectors.clickhouse.session import WRITES, Session, engine_code
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.sql import bind_tokens
@@ -193,6 +194,8 @@ def _as_instants(column: Column, values: pa.Array) -> pa.Array:
 def _translate_error(error: BaseException) -> ETLExecutionError:
     if engine_code(error) is None:
         return foreign_error(error, "the source stopped before its answer was whole", "source_unreachable")
+    if engine_code(error) == WRITES:
+        return would_write_error(_ENGINE)
     return foreign_error(error, "ClickHouse refused the query of the source", "source_query_refused")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from dpone_core.connectors._sql.fence import holds_by_update
 from dpone_core.connectors._sql.publication import (
     Ask,
     CatalogDialect,
@@ -37,6 +38,7 @@ from dpone_core.connectors.duckdb.types import LAYOUT, column_definition
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import comment_with_marker
 from dpone_core.model.load_config import TableName
+from dpone_core.ports.control import HeldRow
 from dpone_core.ports.sink import StagedHandle
 
 _UPDATED: Final = re.compile(r"\[dpone updated (\d+)\]")
@@ -50,7 +52,7 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
 
     return PublicationDialect(
         engine="DuckDB",
-        transactions=TransactionDialect(begin=begin, rows=database.rows, in_doubt=ConnectorError),
+        transactions=TransactionDialect(begin=begin, rows=database.rows, holds=_holds, in_doubt=ConnectorError),
         catalog=CatalogDialect(
             resolve=resolve, artifact_of=artifact_of, find=target_table, attachments=attachments_of, count=count_of
         ),
@@ -68,6 +70,10 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
         ),
         layout=LAYOUT,
     )
+
+
+def _holds(ask: Ask, row: HeldRow) -> bool:
+    return holds_by_update(ask, row, qualify(TableName(schema=row.table.schema, name=row.table.name)))
 
 
 def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> str:

@@ -52,13 +52,15 @@ class SourceFile:
 
 
 class DuckDbSourceStatements:
-    """StatementPort of a source file: hook scripts open the file for writing; a single answer is read through the
-    connection that is open."""
+    """StatementPort of a source file: hook scripts that may write open the file for writing; others, and a single
+    answer, are read through the connection that is open."""
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
 
     def execute(self, script: StatementScript) -> int:
+        if script.read_only:
+            return DuckDbStatements(self._file.open_for_reading()).execute(script)
         with self._file.open_for_writing() as database:
             return DuckDbStatements(database).execute(script)
 

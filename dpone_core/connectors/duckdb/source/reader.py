@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
 from dpone_core.connectors._sql.extract import NamedSelection, apply_window, cursor_column, only_statement, window_bound
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.duckdb.database import qualify, resolve
+from dpone_core.connectors.duckdb.database import BEGIN_READ_ONLY, qualify, resolve, would_write
 from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.special_values import with_flags
 from dpone_core.model.sql import bind_tokens
@@ -70,9 +71,11 @@ class DuckDbSource:
             return cursor.execute(sql, dict(parameters) or None).fetchall()
 
     def new_cursor(self) -> duckdb.DuckDBPyConnection:
-        """A new cursor that never takes a Python variable for a table."""
+        """A new cursor in a read-only transaction that never takes a Python variable for a table. Closing it ends the
+        transaction."""
         cursor = self._new_cursor()
         cursor.execute("SET python_enable_replacements = false")
+        cursor.execute(BEGIN_READ_ONLY)
         return cursor
 
     def _result_columns(self, sql: str, parameters: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -186,6 +189,8 @@ class _TranslatingCursor:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._cursor is not None:
             self._cursor.close()
+        if isinstance(error, duckdb.Error) and would_write(error):
+            raise would_write_error(_ENGINE) from error
         if isinstance(error, duckdb.Error):
             raise foreign_error(error, "DuckDB refused the query of the source", "source_query_refused") from error
 

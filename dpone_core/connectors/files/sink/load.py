@@ -54,8 +54,10 @@ class FilesLoad:
                 if isinstance(error, OSError | pa.ArrowException):
                     raise foreign_error(error, "the file system refused a data file", "sink_unreachable") from error
                 raise
+        with translate_errors("the file system refused to publish", "sink_unreachable"):
+            claimed = target.claim(request.identity)
         try:
-            self._publish(request, target, schema)
+            self._publish(request, target, schema, claimed)
         except Exception as error:
             raise CommitOutcomeUnknownError(
                 "some files of this load are visible and publishing the others failed: the target holds a"
@@ -103,12 +105,12 @@ class FilesLoad:
                 part.write(batch)
         sync_file(path)
 
-    def _publish(self, request: StageRequest, target: TargetDirectory, schema: TableSchema) -> None:
+    def _publish(self, request: StageRequest, target: TargetDirectory, schema: TableSchema, claimed: Path) -> None:
         """Writes the description first, so that every visible row has one, then renames the files, then removes old
-        ones."""
+        ones: those that are there before the first is renamed, never those of a load that comes after this one."""
         refreshes = request.strategy is StrategyMode.FULL_REFRESH
         known = target.describe()
-        hidden = target.unpublished_directory(request.identity)
+        stale = target.parts() if refreshes else target.parts(request.identity)
         written = TargetDescription(
             format=request.physical_design.file_format or "",
             schema=schema if known is None or refreshes else known.schema,
@@ -116,16 +118,16 @@ class FilesLoad:
         )
         if written != known:
             target.write_description(written)
-        fresh = sorted(hidden.iterdir())
+        fresh = sorted(claimed.iterdir())
         names = {path.name for path in fresh}
         for path in fresh:
             path.rename(target.path / path.name)
         sync_directory(target.path)
-        stale = target.parts() if refreshes else target.parts(request.identity)
         for path in stale:
             if path.name not in names:
-                path.unlink()
+                path.unlink(missing_ok=True)
         sync_directory(target.path)
+        claimed.rmdir()  # fails when a later load has taken it: the description is that load's then
         if refreshes:
             target.write_description(replace(written, refreshing=None))
         target.discard_unpublished(request.identity)

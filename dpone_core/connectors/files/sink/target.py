@@ -9,6 +9,7 @@ from pathlib import Path
 from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
 from dpone_core.connectors.files.storage import translate_errors
 from dpone_core.errors import ConnectorError
+from dpone_core.model.artifacts import ROLES, LoadRef, artifact_name
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
@@ -18,7 +19,7 @@ from .target_directory import FORMATS, TargetDirectory
 
 
 class FilesTarget:
-    """TargetPort of one base directory; preflight only looks."""
+    """TargetPort and RevocationPort of one base directory; preflight only looks."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
@@ -37,8 +38,14 @@ class FilesTarget:
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         """Hidden directories of loads that have neither published nor discarded their files."""
         with translate_errors("the target directory cannot be listed", "sink_unreachable"):
-            names = self._directory(table).unpublished_names()
-        return tuple(Leftover(table=TableName(schema=table.schema, name=name), role="stg") for name in names)
+            directory = self._directory(table)
+            names = [(role, name) for role in ROLES for name in directory.unpublished_names(role)]
+        return tuple(Leftover(table=TableName(schema=table.schema, name=name), role=role) for role, name in names)
+
+    def revoke(self, ref: LoadRef, keep: frozenset[str]) -> tuple[str, ...]:
+        directory = self._directory(ref.target)
+        with translate_errors("the target directory cannot be written", "sink_unreachable"):
+            return directory.revoke(keep | {artifact_name(ref.target, ref.identity, role) for role in ROLES})
 
     def _directory(self, table: TableName) -> TargetDirectory:
         return TargetDirectory(base=self._base, table=table)

@@ -6,6 +6,9 @@ run ids, load ids.
 
 Data files are `part-<16 hex of run and load>-<number>.<format>`. What a load has not published yet stands in the
 hidden directory `.<artifact name>`, which readers of the directory skip. Any other visible file is foreign.
+
+A load publishes only from a hidden directory that it has claimed, by giving it another name; a load that comes after it
+takes both directories away, again by a rename. Of the two one wins.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from dpone_core.connectors.files.storage import replace_file, translate_errors
-from dpone_core.errors import ConnectorError
-from dpone_core.model.artifacts import STAGING, artifact_name, artifact_prefix
+from dpone_core.errors import ConnectorError, LeaseLostError
+from dpone_core.model.artifacts import ASIDE, ROLES, SCRATCH, SHADOW, STAGING, artifact_name, artifact_prefix
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
@@ -61,21 +65,44 @@ class TargetDirectory:
     def path(self) -> Path:
         return self.base / (self.table.schema or "") / self.table.name
 
-    def unpublished_directory(self, identity: LoadIdentity) -> Path:
-        """The hidden directory of one load."""
-        return self.path / f".{artifact_name(self.table, identity, STAGING)}"
+    def unpublished_directory(self, identity: LoadIdentity, role: str = STAGING) -> Path:
+        """The hidden directory of one load: SHADOW when it is claimed, SCRATCH or ASIDE when it was taken away."""
+        return self.path / f".{artifact_name(self.table, identity, role)}"
 
-    def unpublished_names(self) -> tuple[str, ...]:
+    def unpublished_names(self, *roles: str) -> tuple[str, ...]:
         """Artifact names of loads, dead or alive, whose hidden directory still exists."""
-        prefix = f".{artifact_prefix(self.table, STAGING)}"
+        prefixes = tuple(f".{artifact_prefix(self.table, role)}" for role in roles or ROLES)
         if not self.path.is_dir():
             return ()
-        return tuple(sorted(child.name[1:] for child in self.path.iterdir() if child.name.startswith(prefix)))
+        return tuple(sorted(child.name[1:] for child in self.path.iterdir() if child.name.startswith(prefixes)))
+
+    def claim(self, identity: LoadIdentity) -> Path:
+        """The hidden directory of a load under the name from which it publishes. Raises LeaseLostError when another
+        load has taken it."""
+        claimed = self.unpublished_directory(identity, SHADOW)
+        try:
+            self.unpublished_directory(identity).rename(claimed)
+        except FileNotFoundError as error:
+            raise LeaseLostError from error
+        return claimed
+
+    def revoke(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """Takes hidden directories from other loads, unclaimed ones first, and returns the names they had."""
+        taken: list[str] = []
+        for role, aside in ((STAGING, SCRATCH), (SHADOW, ASIDE)):
+            for name in self.unpublished_names(role):
+                renamed = artifact_prefix(self.table, aside) + name.removeprefix(artifact_prefix(self.table, role))
+                if name not in keep:
+                    with suppress(FileNotFoundError):  # its load has claimed or published it
+                        (self.path / f".{name}").rename(self.path / f".{renamed}")
+                        taken.append(name)
+        return tuple(taken)
 
     def discard_unpublished(self, identity: LoadIdentity) -> None:
         with translate_errors("what this load wrote could not be removed", "staged_cleanup_failed"):
-            if self.unpublished_directory(identity).exists():
-                shutil.rmtree(self.unpublished_directory(identity))
+            for role in ROLES:
+                if self.unpublished_directory(identity, role).exists():
+                    shutil.rmtree(self.unpublished_directory(identity, role))
 
     def part_name(self, identity: LoadIdentity, number: int, file_format: str) -> str:
         return f"part-{load_hash(self.table, identity)}-{number:05d}.{file_format}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dpone_core.connectors._sql.control_rows import require_compatible, retry_lost_change
+from dpone_core.connectors._sql.control_rows import report_busy, require_compatible, retry_lost_change
 from dpone_core.connectors.mssql.catalog import table_columns
 from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectionLostError
@@ -14,8 +14,8 @@ from dpone_core.model.load_config import TableName
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlValue
 
 from .catalog import qualify, resolve, target_table
-from .database import Ask, Database
-from .publish import lock_publications
+from .database import Ask, Database, is_lock_timeout
+from .publish import ROW_LOCK, lock_publications
 from .staging import ensure_schema
 
 _KEY_TEXT: Final = "nvarchar(400)"
@@ -26,8 +26,6 @@ _TYPES: Final = {
     ControlColumnKind.TIMESTAMP: "datetimeoffset(6)",
 }
 _REFUSED: Final = "control_table_refused"
-_OURS: Final = " WITH (UPDLOCK, HOLDLOCK)"
-"""Locks the row, or the gap in the key where it would be, until the transaction ends."""
 
 
 class MssqlControlTables:
@@ -78,7 +76,7 @@ class MssqlControlTables:
         with self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask:
             for row in rows:
                 key = {name: row.get(name) for name in table.key}
-                sql, parameters = _select(table, key, _OURS)
+                sql, parameters = _select(table, key, ROW_LOCK)
                 found = ask(sql, parameters)
                 if not found:
                     _insert(ask, table, row)
@@ -88,8 +86,11 @@ class MssqlControlTables:
     def _compare_and_set(
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
-        with self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask:
-            sql, parameters = _select(table, key, _OURS)
+        with (
+            report_busy(is_lock_timeout),
+            self._database.transaction(code=_REFUSED, message="SQL Server refused a control row") as ask,
+        ):
+            sql, parameters = _select(table, key, ROW_LOCK)
             found = ask(sql, parameters)
             if not found:
                 if expected is None and new is not None:

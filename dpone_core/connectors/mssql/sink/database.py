@@ -168,7 +168,11 @@ class Database:
 def is_lost(error: pyodbc.Error) -> bool:
     """Whether the session is gone. A lock timeout has a timeout state too, and is not a lost session."""
     state = sql_state(error)
-    return number_of(error) != _LOCK_TIMEOUT and (state is None or state.startswith(_LOST))
+    return not is_lock_timeout(error) and (state is None or state.startswith(_LOST))
+
+
+def is_lock_timeout(error: BaseException | None) -> bool:
+    return isinstance(error, pyodbc.Error) and number_of(error) == _LOCK_TIMEOUT
 
 
 def number_of(error: pyodbc.Error) -> int | None:

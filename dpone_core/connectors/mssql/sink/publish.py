@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
+from dpone_core.connectors._sql.fence import holds_by_lock
 from dpone_core.connectors._sql.publication import (
     Ask,
     CatalogDialect,
@@ -41,6 +42,9 @@ from .database import Database
 from .keys import exact_expression, key_list, same_key
 from .types import LAYOUT
 
+ROW_LOCK = " WITH (UPDLOCK, HOLDLOCK)"
+"""Locks the row, or the gap in the key where it would be, until the transaction ends."""
+
 
 def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
     return PublicationDialect(
@@ -48,6 +52,9 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
         transactions=TransactionDialect(
             begin=database.transaction,
             rows=database.rows,
+            holds=holds_by_lock(
+                lambda table: qualify(resolve(table)), "CAST(? AS nvarchar(400))", quote=quote_name, hint=ROW_LOCK
+            ),
             keep_publications_out=lambda ask, target: lock_publications(
                 ask, target, database.lock_timeout_milliseconds
             ),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import psycopg
 
-from dpone_core.connectors._sql.control_rows import require_compatible, retry_lost_change
+from dpone_core.connectors._sql.control_rows import report_busy, require_compatible, retry_lost_change
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
@@ -26,6 +26,7 @@ _TYPES: Final = {
     ControlColumnKind.TIMESTAMP: "timestamp with time zone",
 }
 _REFUSED: Final = "control_table_refused"
+_LOCK_SECONDS: Final = 20
 Cursor = psycopg.RawCursor[tuple[Any, ...]]
 
 
@@ -87,7 +88,12 @@ class PostgresControlTables:
         self, table: ControlTable, key: ControlRow, expected: ControlRow | None, new: ControlRow | None
     ) -> bool:
         name = qualify(_name(table))
-        with self._database.transaction(code=_REFUSED, message="PostgreSQL refused a control row") as cursor:
+        with (
+            report_busy(lambda cause: isinstance(cause, psycopg.errors.LockNotAvailable)),
+            self._database.transaction(
+                code=_REFUSED, message="PostgreSQL refused a control row", lock_timeout_seconds=_LOCK_SECONDS
+            ) as cursor,
+        ):
             sql, parameters = _select(table, key)
             found = cursor.execute(f"{sql} FOR UPDATE".encode(), parameters or None).fetchone()
             if found is None:
@@ -95,9 +101,12 @@ class PostgresControlTables:
             current = _row(table, found)
             if expected is None or any(current[column] != value for column, value in expected.items()):
                 return False
+            if new is not None:
+                _replace(cursor, table, new, if_older=False)
+                return True
             conditions, values = _conditions(key)
             cursor.execute(f"DELETE FROM {name} AS stored{conditions}".encode(), values or None)
-            return new is None or _insert(cursor, table, new)
+            return True
 
     def _missing(self, table: ControlTable) -> tuple[ControlColumn, ...] | None:
         """Columns to be added to the existing table; None when there is none."""
@@ -114,16 +123,15 @@ def _insert(cursor: Cursor, table: ControlTable, row: ControlRow) -> bool:
     return cursor.rowcount == 1
 
 
-def _replace(cursor: Cursor, table: ControlTable, row: ControlRow) -> None:
-    """Replaces the row of the same key, unless the stored version is newer."""
+def _replace(cursor: Cursor, table: ControlTable, row: ControlRow, *, if_older: bool = True) -> None:
+    """Changes the row of the same key in place, so that a session which waits for its lock finds it again; `if_older`:
+    unless the stored version is newer."""
     sql, values = _insertion(table, row)
     key = ", ".join(map(quote_ansi, table.key))
     version = quote_ansi(table.version_column)
     settings = ", ".join(f"{q} = excluded.{q}" for q in (quote_ansi(column.name) for column in table.columns))
-    cursor.execute(
-        f"{sql} ON CONFLICT ({key}) DO UPDATE SET {settings} WHERE stored.{version} <= excluded.{version}".encode(),
-        values,
-    )
+    older = f" WHERE stored.{version} <= excluded.{version}" if if_older else ""
+    cursor.execute(f"{sql} ON CONFLICT ({key}) DO UPDATE SET {settings}{older}".encode(), values)
 
 
 def _insertion(table: ControlTable, row: ControlRow) -> tuple[str, list[ControlValue]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from dpone_core.connectors._sql.fence import holds_by_lock
 from dpone_core.connectors._sql.publication import (
     Ask,
     CatalogDialect,
@@ -50,6 +51,7 @@ def publication_dialect(database: Database, *, lock_timeout_seconds: float) -> P
         transactions=TransactionDialect(
             begin=begin,
             rows=database.rows,
+            holds=holds_by_lock(lambda table: qualify(resolve(table)), "${}", suffix=" FOR UPDATE"),
             keep_publications_out=_keep_publications_out,
             keep_writers_out=_keep_writers_out,
         ),

@@ -14,10 +14,11 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
+from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
 from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, row_security, shared_snapshot
-from dpone_core.connectors.postgres.errors import connect_error, is_lost, server_error, sqlstate_of
+from dpone_core.connectors.postgres.errors import ENGINE, connect_error, is_lost, server_error, sqlstate_of
 from dpone_core.connectors.postgres.types import decode, misfit_condition, reading_expression
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
@@ -160,6 +161,8 @@ class PostgresStream:
                 code=self._database.side.refused,
                 fix="raise statement_timeout",
             )
+        if "read-only transaction" in str(error):
+            return would_write_error(ENGINE)
         if sqlstate_of(error) is not None:
             return refusal
         try:

@@ -20,6 +20,10 @@ _BLOCK_COMMENT: Final = r"/\*.*?(?:\*/|\Z)"
 _TOKEN: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _GO_LINE: Final = re.compile(r"^[ \t]*go\b[ \t]*[0-9]*[ \t]*;?[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 _ODD_BREAKS: Final = re.compile("\r(?!\n)|[\x0b\x0c\x85\u2028\u2029]")
+_OPERATOR: Final = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
+_MAY_END_IN_A_SIGN: Final = re.compile(r"[~!@#%^&|`?]")
+_NO_OPERATORS: Final = frozenset({"=>", "!="})
+"""An argument's name, and another spelling of `<>`."""
 _FULLWIDTH: Final = re.compile("[\uff01-\uff5e]")
 
 
@@ -67,6 +71,20 @@ def ambiguity(text: str, sql: SqlTraits) -> str | None:
             return "it holds a nested, open or executable comment"
         if spaced and found.startswith("--") and len(found) > 2 and not found[2].isspace():
             return "it holds '--' without a space after it"
+    return None
+
+
+def unknown_operator(text: str, sql: SqlTraits) -> str | None:
+    """Says so where an operator is none of the engine's own; None where there is none, or the engine has no others."""
+    known = sql.names.operators
+    if known is None:
+        return None
+    for match in _OPERATOR.finditer(code_of(text, sql).code):
+        symbol = match.group()
+        if _MAY_END_IN_A_SIGN.search(symbol) is None:
+            symbol = symbol[0] + symbol[1:].rstrip("+-")
+        if symbol not in known and symbol not in _NO_OPERATORS:
+            return "it holds an operator that may be a user's"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Closed lists of the SQL guard that hold for every engine: parser nodes that read only, functions that act.
+"""Closed lists of the SQL guard that hold for every engine: parser nodes that read only, words of the grammar.
 
-A node class that is not listed counts as mutating, so a new parser version can only make the guard stricter. What one
-engine's functions may do stands in its declaration (`SqlTraits`).
+A node class that is not listed counts as mutating, so a new parser version can only make the guard stricter. What an
+engine brings itself stands in its declaration (`SqlNames`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,32 @@ EFFECT_FUNCTION_NODES: Final = words(
     """
 )
 
-EFFECT_FUNCTIONS: Final = words(
+RESERVED_WORDS: Final = words(
     """
-    openquery openrowset opendatasource
-    nextval setval lastval currval pg_notify pg_terminate_backend pg_cancel_backend pg_advisory_lock dblink dblink_exec
-    lo_import lo_export lo_create lo_unlink pg_read_file pg_write_file set_config
-    load_extension writefile readfile edit fts3_tokenizer
-    sleep benchmark get_lock release_lock release_all_locks load_file sys_exec sys_eval
-    executable executablepool sleepeachrow throwif
-    query query_table duckdb_execute getenv
+    ALL AND AS BETWEEN BY CASE DISTINCT ELSE EXCEPT EXISTS FETCH FOR FROM GROUP HAVING IN INTERSECT LIMIT NOT ON OR
+    ORDER SELECT THEN UNION USING VALUES WHEN WHERE WITH
     """
 )
+"""Words before a parenthesis that no engine takes for a function's name."""
+
+WORDS_BEHIND_OPERANDS: Final = words(
+    """
+    AGAINST ANTI ASOF DIV ESCAPE EXCLUDE FILTER FINAL GLOB ILIKE INTERPOLATE IS JOIN KEY LATERAL LIKE
+    MATERIALIZED MINUS NATURAL NEXT OFFSET OPTION OVER PARTITION PIVOT PREWHERE QUALIFY RECURSIVE REGEXP RENAME RLIKE
+    SAMPLE SYMMETRIC UNPIVOT XOR ZONE
+    """
+)
+"""Before a parenthesis they are grammar behind an operand, a table or a query; elsewhere they may be functions."""
+
+EXPRESSIONS_BEGIN_BEHIND: Final = words(
+    """
+    ALL AND ANY BETWEEN BY CASE COLLATE DISTINCT DIV ELSE ESCAPE EXISTS FROM GLOB HAVING ILIKE IN INTERVAL LIKE LIMIT
+    MOD OFFSET ON OR PREWHERE QUALIFY REGEXP RETURNING RLIKE SELECT SOME THEN TO TOP USING VALUES WHEN WHERE XOR
+    """
+)
+
+GROUPINGS: Final = words("CUBE ROLLUP SETS")
+QUANTIFIERS: Final = words("ANY SOME")
+SAMPLING_METHODS: Final = words("BERNOULLI RESERVOIR SYSTEM")
+PREFIX_WORDS: Final = words("COLUMNS INDEX MATCH TOP")
+"""Words that begin an expression in some engines. Where they name a function, the parser sees one."""

@@ -1,7 +1,9 @@
 """The allow-list SQL guard: a text is read-only only if it is provably one SELECT of known parts.
 
-Everything else counts as mutating: other statements, several statements, unknown node classes of the parser, unparsable
-text, comments that engines read differently. sqlglot is imported on the first call. Contract: HOOK-05. The corpus in
+Everything else counts as mutating: other statements, several statements, unknown node classes of the parser, functions,
+operators and types that the engine does not bring itself, unparsable text, comments that engines read differently. No
+text can show what overloads, views and policies of a database call: what is read-only here also runs in the engine's
+read-only mode (HOOK-31). sqlglot is imported on the first call. Contract: HOOK-05, HOOK-30. The corpus in
 tests/spec/planning pins the verdicts across sqlglot versions.
 """
 
@@ -17,12 +19,9 @@ from dpone_core.declared.registry import descriptor_of
 from dpone_core.model.connector import ConnectorType, SqlSyntax, SqlTraits
 from dpone_core.model.sql import SqlText, bind_tokens
 from dpone_core.model.vocabulary import HookKind
-from dpone_core.planning.sql_lexing import ambiguity, code_of, go_lines, has_quoted_token
-from dpone_core.planning.sql_nodes import (
-    ALLOWED_NODES,
-    EFFECT_FUNCTION_NODES,
-    EFFECT_FUNCTIONS,
-)
+from dpone_core.sql_guard.calls import call_obstacle, type_obstacle
+from dpone_core.sql_guard.lexing import ambiguity, code_of, go_lines, has_quoted_token, unknown_operator
+from dpone_core.sql_guard.nodes import ALLOWED_NODES, EFFECT_FUNCTION_NODES
 
 MUTATION_NOT_DECLARED: Final = "DPONE_HOOK_MUTATION_NOT_DECLARED"
 PROBE_NOT_READ_ONLY: Final = "DPONE_HOOK_PROBE_NOT_READ_ONLY"
@@ -74,7 +73,7 @@ def classify(text: str, connector: ConnectorType) -> SqlVerdict:
         return SqlVerdict(
             effect=SqlEffect.MAINTENANCE, reason="it is a maintenance statement", statements=("maintenance",)
         )
-    unclear = ambiguity(text, sql)
+    unclear = ambiguity(text, sql) or unknown_operator(text, sql)
     if unclear is not None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=unclear)
     return _parsed_verdict(_with_literals(text), sql)
@@ -134,7 +133,7 @@ def _with_literals(text: str) -> str:
 @lru_cache(maxsize=64)
 def _parsed_verdict(text: str, sql: SqlTraits) -> SqlVerdict:
     try:
-        statements = _parse(text, sql.dialect)
+        parsed = _parse(text, sql.dialect)
     except ImportError:
         missing = SqlRefusal(
             code="DPONE_EXTRA_MISSING",
@@ -142,31 +141,36 @@ def _parsed_verdict(text: str, sql: SqlTraits) -> SqlVerdict:
             fix="install the extra 'sql' of dpone from your checkout or wheel",
         )
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=missing.message, refusal=missing)
-    if statements is None:
+    if parsed is None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason="it cannot be parsed")
+    statements, tokens = parsed
     kinds = tuple(type(statement).__name__ for statement in statements)
     if len(statements) != 1:
         reason = "it holds several statements" if statements else "it holds no statement"
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=reason, statements=kinds)
     obstacle = _obstacle(statements[0], sql)
+    if obstacle is None:
+        obstacle = call_obstacle(tokens, statements[0], sql) or type_obstacle(statements[0], sql.names)
     effect = SqlEffect.READ_ONLY if obstacle is None else SqlEffect.MUTATING
     return SqlVerdict(effect=effect, reason=obstacle or "it is one SELECT of known parts", statements=kinds)
 
 
-def _parse(text: str, dialect: str) -> list[Any] | None:
-    """Statements, or None where the text is not understood. The parser's log would hold SQL text: it is kept still."""
+def _parse(text: str, dialect: str) -> tuple[list[Any], list[Any]] | None:
+    """Statements and tokens, or None where the text is not understood. The parser's log would hold SQL text: it is kept
+    still."""
     import sqlglot
     import sqlglot.parser
 
     log = sqlglot.parser.logger
     was_disabled, log.disabled = log.disabled, True
     try:
+        tokens = list(sqlglot.tokenize(text, dialect=dialect))
         parsed = sqlglot.parse(text, dialect=dialect)
-        return [statement for statement in parsed if statement is not None and type(statement).__name__ != "Semicolon"]
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+    except Exception:  # noqa: BLE001 - beside its own errors the parser raises IndexError, TypeError and more
         return None
     finally:
         log.disabled = was_disabled
+    return [one for one in parsed if one is not None and type(one).__name__ != "Semicolon"], tokens
 
 
 def _obstacle(statement: Any, sql: SqlTraits) -> str | None:
@@ -177,31 +181,13 @@ def _obstacle(statement: Any, sql: SqlTraits) -> str | None:
         return f"it is a {type(statement).__name__} statement"
     for node in statement.walk():
         name = type(node).__name__
-        if isinstance(node, exp.Anonymous):
-            obstacle = _function_obstacle(node, sql)
-            if obstacle is not None:
-                return obstacle
-        elif isinstance(node, exp.Func):
+        if isinstance(node, exp.Func):
             if name in EFFECT_FUNCTION_NODES:
                 return f"it calls {name}"
         elif name not in ALLOWED_NODES:
             return f"it holds a {name}"
         if name == "Identifier" and _is_statement_word(node, sql):
             return "it holds a T-SQL statement word in place of a name"
-    return None
-
-
-def _function_obstacle(node: Any, sql: SqlTraits) -> str | None:
-    name = str(node.this).lower()
-    if name in EFFECT_FUNCTIONS:
-        return f"it calls {name}"
-    place = type(node.parent).__name__
-    tables = sql.table_functions
-    if tables is not None and place in ("Table", "Lateral", "From", "Join") and name not in tables:
-        return "it reads from a table function that may act or reach another system"
-    qualified = place == "Dot"
-    if sql.functions is not None and (qualified or name not in sql.functions):
-        return "it calls a function that may have side effects"
     return None
 
 

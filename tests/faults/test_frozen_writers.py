@@ -1,0 +1,275 @@
+"""A writer is stopped past its lease, a rival loads, the writer goes on: its late commit is refused, and rows are once.
+
+Real processes and signals. PostgreSQL is a server, ClickHouse an HTTP endpoint over chDB, SQL Server a double of its
+protocol. DuckDB and files are one process's: there the rival is refused, for as long as the writer is stopped.
+Contract: STATE-27, STATE-28, STATE-29.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dpone_core.model.connector import ConnectorType
+from dpone_core.ports.control import ControlTables
+from dpone_core.state.lease import lease_table
+from dpone_core.wiring.connectors import SinkLock, open_sink
+from tests.connectors.mssql_servers import mssql_server
+from tests.connectors.sessions import connection
+from tests.connectors.test_clickhouse_lost_answers import Faults, faults
+from tests.faults.bench import connections, seen
+from tests.faults.load_matrix import manifest
+from tests.live.servers import scratch_postgres
+from tests.spec.builders import CHECKOUT, Finished, Project, append_flow
+
+__all__ = ("faults",)
+
+BENCH = """
+import json, os, sys
+from pathlib import Path
+from tests.faults.bench import run
+from tests.faults.fault_points import Fault, FaultKind, Moments, When
+root, sink, run_id, uris, call, when, occurrence = sys.argv[1:]
+fault = Fault(call=call, when=When(when), kind=FaultKind.SIGSTOP, occurrence=int(occurrence))
+os.chdir(root)
+sys.exit(run(Path(root), sink, run_id, Moments(fault), uris=json.loads(uris)))
+"""
+PATIENCE_SECONDS = 180
+LATE = ((1, "a", 10), (2, "b", 20), (3, "c", 30))
+NEW = (4, "d", 40)
+Rows = list[tuple[int, str, int]]
+
+
+@dataclass(slots=True)
+class Server:
+    """One sink: its URI, and how its target is read without dpone."""
+
+    kind: ConnectorType
+    uri: str
+    schema: str = "raw"
+    state: str = "etl_state"
+    lock: SinkLock = field(default_factory=lambda: SinkLock(timeout_seconds=20, holder="test"))
+
+    @contextmanager
+    def control(self) -> Iterator[ControlTables]:
+        with open_sink(self.kind, connection(self.uri), self.lock) as ports:
+            assert ports.control is not None
+            yield ports.control
+
+    def leases(self) -> list[Mapping[str, Any]]:
+        with self.control() as control:
+            return [dict(row) for row in control.read(lease_table(self.state), {})]
+
+    def end_leases(self) -> None:
+        """What time does."""
+        with self.control() as control:
+            for row in control.read(lease_table(self.state), {}):
+                ended = {**row, "expires_at": datetime(2026, 1, 1, tzinfo=UTC)}
+                key = {"lease_key": row["lease_key"]}
+                assert control.compare_and_set(lease_table(self.state), key, {"owner": row["owner"]}, ended)
+
+    def ids(self) -> list[int]:
+        rows = self.rows()
+        return sorted(int(row[0]) for row in rows)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        sql = f"SELECT id, name, updated_at FROM {self.schema}.orders"
+        match self.kind:
+            case ConnectorType.POSTGRES:
+                import psycopg
+
+                with psycopg.connect(self.uri) as connection:
+                    return connection.execute(sql).fetchall()
+            case ConnectorType.CLICKHOUSE:
+                import urllib.request
+
+                port = self.uri.rpartition(":")[2].partition("/")[0]
+                body = f"{sql} FORMAT JSONCompact".encode()
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/", data=body, timeout=30).read()
+                return [tuple(row) for row in json.loads(answer)["data"]]
+            case _:
+                raise NotImplementedError
+
+
+@dataclass(slots=True)
+class Writer:
+    """A project of one sink, and `dpone run` in processes of their own."""
+
+    project: Project
+    server: Server
+    stopped: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def uris(self) -> dict[str, str]:
+        return {"DPONE_CONN_SHOP": f"sqlite:///{self.project.root / 'shop.sqlite'}", "DPONE_CONN_DWH": self.server.uri}
+
+    def freeze(self, call: str, when: str, run_id: str = "late", occurrence: int = 1) -> subprocess.Popen[str]:
+        """Starts a run that stops itself at a call; returns when it has."""
+        arguments = (str(self.project.root), str(self.server.kind), run_id, json.dumps(self.uris()), call, when)
+        process = subprocess.Popen(
+            [sys.executable, "-c", BENCH, *arguments, str(occurrence)],
+            cwd=CHECKOUT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.stopped.append(process)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), process.communicate()[0]
+        return process
+
+    def wake(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Lets it go on to its end; returns the result it reports."""
+        process.send_signal(signal.SIGCONT)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        run_id = process.args[5]  # type: ignore[index]
+        report = self.project.root / f"{run_id}.stdout"
+        assert report.is_file(), output
+        result: dict[str, Any] = json.loads(report.read_text("utf-8"))["result"]
+        return result
+
+    def rival(self, run_id: str = "rival") -> Finished:
+        return self.project.run("--run-id", run_id)
+
+
+Make = Callable[..., Writer]
+
+
+@pytest.fixture
+def writers() -> Iterator[list[Writer]]:
+    made: list[Writer] = []
+    yield made
+    for writer in made:
+        for process in writer.stopped:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+@pytest.fixture(params=["postgres", "clickhouse", "mssql"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    match request.param:
+        case "postgres":
+            with scratch_postgres() as uri:
+                yield Server(ConnectorType.POSTGRES, uri)
+        case "clickhouse":
+            faults: Faults = request.getfixturevalue("faults")
+            own = f"s{uuid4().hex[:8]}"
+            uri = f"clickhouse://127.0.0.1:{faults.port}/default"
+            yield Server(ConnectorType.CLICKHOUSE, uri, schema=own, state=f"{own}_state")
+        case _:
+            with mssql_server() as double:
+                yield MssqlTarget(ConnectorType.MSSQL, double.uri, run=double.run)
+
+
+@dataclass(slots=True)
+class MssqlTarget(Server):
+    run: Callable[..., list[tuple[Any, ...]]] = lambda *batches: []
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return self.run("SELECT id, name, updated_at FROM raw.orders")
+
+
+@pytest.fixture
+def make(tmp_path: Path, server: Server, writers: list[Writer]) -> Make:
+    def made(strategy: str, **changes: object) -> Writer:
+        project = Project(tmp_path, environment={"DPONE_CONN_DWH": server.uri})
+        project.orders(LATE)
+        options: dict[str, object] = {"mode": strategy}
+        if strategy == "incremental_merge":
+            options["unique_key"] = ["id"]
+            project.source("DROP TABLE orders")
+            project.source("CREATE TABLE orders (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)")
+            project.add_orders(*LATE)
+        if strategy == "partition_replace":
+            changes = {"sink__options__physical_design": {"partition_by": {"column": "id"}}, **changes}
+        fields = {
+            "sink__type": str(server.kind),
+            "sink__strategy": options,
+            "sink__table": {"schema": server.schema, "name": "orders"},
+            "sink__options__load_governance": {"enabled": True, "audit": {"state_schema": server.state}},
+            **changes,
+        }
+        if strategy in ("full_refresh", "partition_replace"):
+            fields |= {"source__options": None, "state": None}
+        project.written(append_flow(**fields))
+        writers.append(Writer(project, server))
+        return writers[-1]
+
+    return made
+
+
+def assert_refused(late: Mapping[str, Any]) -> None:
+    assert late["error_code"] == "load_in_progress", late
+    context = late["failure_context"]
+    assert (context["target_state"], context["source_state"]) == ("not_mutated", "not_advanced")
+    assert context["retry_classification"] == "retry_before_target_mutation"
+
+
+STRATEGIES = [
+    "incremental_append",
+    *(
+        pytest.param(each, marks=pytest.mark.slow)
+        for each in ("full_refresh", "incremental_merge", "partition_replace")
+    ),
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_writer_that_was_stopped_past_its_lease_commits_nothing_behind_its_successor(
+    make: Make, server: Server, strategy: str
+) -> None:
+    """The newest cursor value of an append waits for the next run."""
+    writer = make(strategy)
+    late = writer.freeze("staged.finalize", "before")
+    writer.project.add_orders(NEW)
+    server.end_leases()
+    rival = writer.rival()
+    assert rival.exit_code == 0, rival.stdout
+    rows = [1, 2, 3] if strategy in ("incremental_append", "incremental_merge") else [1, 2, 3, 4]
+    assert server.ids() == rows
+    assert_refused(writer.wake(late))
+    assert server.ids() == rows and server.leases() == []
+
+
+@pytest.mark.parametrize("strategy", ["incremental_append"])
+def test_a_writer_that_was_stopped_behind_its_commit_is_found_there(make: Make, server: Server, strategy: str) -> None:
+    """The rows are in the target: the rival does not load them again, and the writer says that they are there."""
+    writer = make(strategy)
+    late = writer.freeze("staged.finalize", "after")
+    server.end_leases()
+    rival = writer.rival()
+    assert (rival.exit_code, rival.code) == (1, "load_already_committed"), (server.ids(), rival.stdout)
+    assert writer.wake(late)["status"] == "success"
+    assert server.ids() == [1, 2]
+    writer.project.add_orders(NEW)
+    assert writer.rival("next").exit_code == 0 and server.ids() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("sink", ["duckdb", "files"])
+def test_a_stopped_writer_of_an_engine_of_one_process_keeps_its_rival_out(
+    tmp_path: Path, writers: list[Writer], sink: str
+) -> None:
+    """Its lock ends with the process and not with time, so its commit is never late."""
+    project = Project(tmp_path, environment=connections(tmp_path, sink))
+    project.orders(LATE)
+    project.source("CREATE TABLE log (what INTEGER)")
+    project.written(manifest(sink))
+    server = Server(ConnectorType(sink), connections(tmp_path, sink)["DPONE_CONN_DWH"])
+    writers.append(Writer(project, server))
+    late = writers[-1].freeze("staged.finalize" if sink == "duckdb" else "commit_intents", "before")
+    rival = writers[-1].rival()
+    assert rival.exit_code == 1 and rival.code == "load_in_progress"
+    assert writers[-1].wake(late)["status"] == "success"
+    assert seen(tmp_path, sink).ids == [1, 2]
