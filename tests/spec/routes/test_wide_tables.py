@@ -22,7 +22,7 @@ from tests.spec.builders import Project, flow
 WIDTH = 3000
 ROWS = 20
 PARQUET: dict[str, Any] = {"type": "files", "options": {"path": "in", "format": "parquet", "not_null": ["c0", "c1"]}}
-QUALITY = {
+QUALITY: dict[str, Any] = {
     "gates": [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}],
     "acceptance": {
         "enabled": True,
@@ -46,7 +46,7 @@ def wide(shift: int = 0) -> pa.Table:
 def project_of(tmp_path: Path, sink: dict[str, Any], source: dict[str, Any] = PARQUET) -> Project:
     project = Project(tmp_path)
     (tmp_path / "in").mkdir(exist_ok=True)
-    project.written(flow(source=source, quality=QUALITY, **sink))
+    project.written(flow(source=source, **{"quality": QUALITY, **sink}))
     return project
 
 
@@ -76,7 +76,8 @@ def test_a_merge_of_three_thousand_columns_with_every_metric(tmp_path: Path, sin
 @pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["csv", "ndjson", "parquet"])
 def test_three_thousand_columns_into_files(tmp_path: Path, file_format: str) -> None:
-    changes = {"sink__type": "files", "sink__options": {"files": {"format": file_format}}}
+    quality = {**QUALITY, "acceptance": {**QUALITY["acceptance"], "capture": {"staged": False}}}
+    changes = {"sink__type": "files", "sink__options": {"files": {"format": file_format}}, "quality": quality}
     project = project_of(tmp_path, changes)
     project.environment["DPONE_CONN_DWH"] = f"file:///{tmp_path / 'out'}"
     loaded(project, "r1", 0)

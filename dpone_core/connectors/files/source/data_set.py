@@ -26,29 +26,41 @@ def data_set_schema(schemas: Sequence[pa.Schema], *, widen: bool) -> TableSchema
     holds every value of each. Raises ConnectorError `source_schema_inconsistent`, naming columns, files by position
     and types.
     """
-    names = dict.fromkeys(name for schema in schemas for name in schema.names)
+    fields = [_fields_of(schema, index) for index, schema in enumerate(schemas)]
     columns: list[Column] = []
     differences: list[str] = []
     widens = True
-    for name in names:
-        found = [(index, schema.field(name)) for index, schema in enumerate(schemas) if name in schema.names]
-        absent = next((index for index, schema in enumerate(schemas) if name not in schema.names), None)
+    for name in dict.fromkeys(name for each in fields for name in each):
+        found = [(index, each[name]) for index, each in enumerate(fields) if name in each]
+        absent = next((index for index, each in enumerate(fields) if name not in each), None)
         if absent is not None:
             differences.append(f"column {name!r} is in file {found[0][0]} and not in file {absent}")
-        first, known = found[0][0], column_type(found[0][1].type)
+        before, shown = found[0][0], column_type(found[0][1].type)
+        known = shown
         for index, field in found[1:]:
             here = column_type(field.type)
-            if _same(known, here):
-                continue
-            differences.append(f"column {name!r} is {_shown(known)} in file {first} and {_shown(here)} in file {index}")
-            wider = wider_type(known, here)
-            widens = widens and wider is not None
-            first, known = index, wider or known
+            if not _same(shown, here):
+                differences.append(
+                    f"column {name!r} is {_shown(shown)} in file {before} and {_shown(here)} in file {index}"
+                )
+                wider = wider_type(known, here)
+                widens = widens and wider is not None
+                known = wider or known
+            before, shown = index, here
         nullable = absent is not None or any(field.nullable for _, field in found)
         columns.append(Column(name=name, type=known, nullable=nullable))
     if differences and not (widen and widens):
         raise _inconsistent(differences, widens=widens)
     return TableSchema(columns=tuple(columns))
+
+
+def _fields_of(schema: pa.Schema, index: int) -> dict[str, pa.Field]:
+    fields = {field.name: field for field in schema}
+    if len(fields) != len(schema):
+        raise ConnectorError(
+            f"file {index} of the source has two columns of the same name", code="source_column_unsupported"
+        )
+    return fields
 
 
 def wider_type(one: ColumnType, other: ColumnType) -> ColumnType | None:

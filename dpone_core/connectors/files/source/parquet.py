@@ -108,7 +108,8 @@ class ParquetStream:
             )
         try:
             with pq.ParquetFile(path, buffer_size=_READ_BUFFER_BYTES, pre_buffer=False) as file:
-                present = [name for name in wanted if name in file.schema_arrow.names]
+                held = frozenset(file.schema_arrow.names)
+                present = [name for name in wanted if name in held]
                 if not self._widen:
                     _refuse_absent(present, wanted, index)
                 groups = None if self._keys is None else self._keys.row_groups(path)
