@@ -256,7 +256,7 @@ def _mapping_item(env: Mapping[str, str]) -> Mapping[str, object] | None:
     if len(text.encode("utf-8")) <= _MAPPING_ITEM_LIMIT_BYTES:
         try:
             item = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             item = None
     known = isinstance(item, dict) and item.get("schema") == _MAPPING_ITEM_SCHEMA and set(item) <= _MAPPING_ITEM_FIELDS
     if not known or not isinstance(item, dict):

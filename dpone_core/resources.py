@@ -7,6 +7,9 @@ Contract: POD-16.
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -35,12 +38,40 @@ def read_bounded(stream: IO[bytes], limit_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
+class NotRegularFileError(OSError):
+    """The path names a pipe, a device, a socket or a directory."""
+
+
 def read_file_bounded(path: Path, limit_bytes: int) -> bytes:
-    """Returns the bytes of a file of at most `limit_bytes` bytes. Raises DocumentTooLargeError, or the OSError of
-    opening it.
+    """Returns the bytes of a regular file of at most `limit_bytes` bytes.
+
+    Raises DocumentTooLargeError, NotRegularFileError, or the OSError of opening it. A pipe without a writer is not
+    waited for.
     """
-    with path.open("rb") as stream:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegularFileError("the path is not a regular file")
         return read_bounded(stream, limit_bytes)
+
+
+def probe_directory(directory: Path) -> None:
+    """Makes the directory and a file in it, syncs the file, and removes what it made. Raises OSError."""
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    probe = directory / f".dpone-probe.{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, b"dpone")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+            probe.unlink()
+    finally:
+        for path in made:
+            with suppress(OSError):  # it was not made, or another process uses it now
+                path.rmdir()
 
 
 def schemas_directory() -> Path:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import Discriminator, Field, JsonValue, Tag
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from dpone_core.authoring.names import ProcessName, QuotableName
+from dpone_core.authoring.patterns import TABLE_IN_NAME
 from dpone_core.authoring.process import Connections, ProcessSection
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import WRONG_TYPE
@@ -60,6 +61,10 @@ class FlowProcesses(Section):
 class TableItem(Section):
     """A table with a name of its own or overrides."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"if": {"required": ["name"]}, "else": {"properties": {"table": TABLE_IN_NAME}}}
+    )
+
     table: QuotableName
     """Table name in the source schema."""
     name: ProcessName | None = None
@@ -75,7 +80,8 @@ def _table_shape(value: object) -> str | None:
 
 
 TableEntry = Annotated[
-    Annotated[QuotableName, Tag("name")] | Annotated[TableItem, Tag("item")],
+    Annotated[QuotableName, Field(json_schema_extra={"allOf": [TABLE_IN_NAME]}), Tag("name")]
+    | Annotated[TableItem, Tag("item")],
     Discriminator(
         _table_shape, custom_error_type=WRONG_TYPE, custom_error_message="expected a table name or {table, overrides}"
     ),

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pydantic import JsonValue
+
 from dpone_core.model.file_reading import DECLARED_TYPE_PATTERN
 from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
 
 PROCESS_NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,127}$"
 CONNECTION_REF_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
 HOOK_ID_PATTERN: Final = r"^[a-z0-9][a-z0-9_]{0,63}$"
-HOOK_TYPE_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
+HOOK_TYPE_PATTERN: Final = r"^[a-z][0-9a-z_]{0,63}$"
 PLAIN_COLUMN_PATTERN: Final = "^[A-Za-z_\u00a1-\uffff][A-Za-z0-9_$\u00a1-\uffff]{0,127}$"
 QUOTABLE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f{}]([^\x00-\x1f\x7f{}]*[^\s\x00-\x1f\x7f{}])?$"
 DURATION_PATTERN: Final = r"^P([0-9]{1,6}D)?(T([0-9]{1,6}H)?([0-9]{1,6}M)?([0-9]{1,6}S)?)?$"
@@ -24,6 +26,11 @@ REPLACEMENT_PATTERN: Final = (
     r"|-?[0-9]{1,76}(\.[0-9]{1,76})?)$"
 )
 CSV_NULL_PATTERN: Final = r"^[^\x00-\x1f\x7f\",;|]*$"
+NO_CONTROLS: Final[dict[str, JsonValue]] = {"not": {"pattern": r"[\x00-\x1f\x7f]"}}
+"""Beside a pattern that ends with `$`: Python's own validators let a last line break pass there."""
+NO_TOKENS: Final[dict[str, JsonValue]] = {"not": {"pattern": r"\{\{|\}\}"}}
+TABLE_IN_NAME: Final[dict[str, JsonValue]] = {"pattern": r"^[A-Za-z0-9_\u212a]+$"}
+"""A table whose name becomes part of its process's name; the Kelvin sign is a k in lower case."""
 
 SENTENCE_OF_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
     PROCESS_NAME_PATTERN: (

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from dpone_core.authoring.file_columns import FILE_FIELDS, CsvSection, FileColumns, NdjsonSection, format_rules
 from dpone_core.authoring.hooks import SQL_EXACTLY_ONE, HooksSection
 from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName, Text
-from dpone_core.authoring.patterns import DURATION_PATTERN, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
+from dpone_core.authoring.patterns import DURATION_PATTERN, NO_TOKENS, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
 from dpone_core.declared.registry import FILE_SOURCES, ROW_SECURED_SOURCES
@@ -120,7 +120,7 @@ class SourceOptionsSection(Section):
 
     query: QuerySection | None = None
     """A query instead of a table."""
-    path: Text | None = None
+    path: Annotated[Text, Field(json_schema_extra=NO_TOKENS)] | None = None
     """Path or glob of files, for source type files."""
     format: Literal["parquet", "csv", "ndjson"] | None = None
     """File format, for source type files."""

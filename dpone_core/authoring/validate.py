@@ -23,6 +23,9 @@ MISSING_FIELD: Final = "DPONE_MANIFEST_MISSING_FIELD"
 WRONG_TYPE: Final = "DPONE_MANIFEST_WRONG_TYPE"
 UNKNOWN_VALUE: Final = "DPONE_MANIFEST_UNKNOWN_VALUE"
 VALUE_INVALID: Final = "DPONE_MANIFEST_VALUE_INVALID"
+MORE_PROBLEMS: Final = "DPONE_MANIFEST_MORE_PROBLEMS"
+MAX_PROBLEMS: Final = 100
+"""Of one document; what is beyond is counted."""
 CONFLICT: Final = "DPONE_MANIFEST_CONFLICT"
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -55,12 +58,16 @@ Path = tuple[PathPart, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """An error without a position; `path` leads from the root of the authored value to the field."""
+    """An error without a position; `path` leads from the root of the authored value to the field.
+
+    `unlisted`: for how many further errors it stands.
+    """
 
     code: str
     message: str
     path: Path = ()
     fix: str | None = None
+    unlisted: int = 0
 
 
 def validate(model: type[_Model], value: object) -> _Model | tuple[Problem, ...]:
@@ -77,7 +84,7 @@ def validate(model: type[_Model], value: object) -> _Model | tuple[Problem, ...]
 def findings_of(model: type[_Model], value: object) -> _Model | tuple[Finding, ...]:
     """Returns a model, or at least one finding in the model's field order.
 
-    A list with wrong entries is not reported as too short as well.
+    A list with wrong entries is not reported as too short as well. Beyond MAX_PROBLEMS, findings are counted only.
     """
     try:
         text = canonical_json(value)
@@ -89,7 +96,19 @@ def findings_of(model: type[_Model], value: object) -> _Model | tuple[Finding, .
         details = error.errors(include_url=False)
         broken = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
         kept = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in broken]
-        return tuple(dict.fromkeys(_finding(detail, value, model) for detail in kept))
+        listed = tuple(dict.fromkeys(_finding(detail, value, model) for detail in kept[:MAX_PROBLEMS]))
+        hidden = len(kept) - MAX_PROBLEMS
+        return (*listed, more_problems(hidden)) if hidden > 0 else listed
+
+
+def more_problems(unlisted: int) -> Finding:
+    """Stands for problems that are not listed."""
+    return Finding(
+        code=MORE_PROBLEMS,
+        message=f"{unlisted:,} more problems are not listed",
+        fix="correct those above, then check again",
+        unlisted=unlisted,
+    )
 
 
 def null_findings(value: object, path: Path = (), *, skip: frozenset[str] = frozenset()) -> Iterator[Finding]:

@@ -21,7 +21,11 @@ def check(context: CommandContext) -> int:
     root = find_project_root(arguments.project_dir, os.environ)
     named = (locate(Path(path), root) for path in arguments.manifests)
     reports = [checking.check(path, root) for path in chain.from_iterable(map(checking.manifests_at, named))]
-    context.console.result(RENDERERS[arguments.format](reports))
+    output = RENDERERS[arguments.format](reports)
+    if arguments.format == "text":
+        context.console.result(output)
+    else:
+        context.console.rendered(output)
     return 0 if all(report.passed for report in reports) else int(ExitClass.REFUSED)
 
 

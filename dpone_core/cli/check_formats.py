@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from dpone_core.model.problem import Problem
+from dpone_core.model.visible_text import visible
 from dpone_core.use_cases.check import CheckReport
 
 
@@ -17,9 +18,9 @@ def as_text(reports: Sequence[CheckReport]) -> str:
         for problem in report.errors:
             lines.append(str(problem))
             if problem.fix:
-                lines.append(f"    fix: {problem.fix}")
-        lines += [f"{report.manifest}: note: deprecated input at {alias}" for alias in report.deprecated]
-        lines.append(f"{report.manifest}: {_verdict(report)}")
+                lines.append(visible(f"    fix: {problem.fix}"))
+        lines += [visible(f"{report.manifest}: note: deprecated input at {alias}") for alias in report.deprecated]
+        lines.append(visible(f"{report.manifest}: {_verdict(report)}"))
     return "\n".join(lines) + "\n"
 
 
@@ -59,7 +60,9 @@ def _annotation(problem: Problem) -> str:
 
 
 def _github_data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """A line break stays one in an annotation; whatever else is not seen is made visible."""
+    shown = "\n".join(visible(line) for line in text.replace("\r\n", "\n").split("\n"))
+    return shown.replace("%", "%25").replace("\n", "%0A")
 
 
 def _github_property(text: str) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
+from dpone_core.cli.parser import UsageError
+from dpone_core.cli.streams import can_print, print_error, print_out
 from dpone_core.evidence.outcome import FailureFacts, failure_facts, problems_of
 from dpone_core.evidence.redaction import Redactor
+from dpone_core.model.visible_text import visible, visible_lines
+
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class TextSink(Protocol):
@@ -22,23 +26,34 @@ class TextSink(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Console:
+    """Collects the result of a command; `deliver` prints it once the receipt is written."""
+
     redactor: Redactor
     json_only: bool = False
+    _pending: list[str] = field(default_factory=list)
+    _prints_a_product: bool = False
 
     def result(self, text: str) -> None:
-        print(self.redactor.text(text), end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
+        """Lines of our own; control characters of others in them are made visible."""
+        self._collect(visible_lines(self.redactor.text(text)))
+
+    def rendered(self, text: str) -> None:
+        """A document whose renderer has made control characters visible: JSON, SARIF, workflow commands."""
+        self._collect(self.redactor.text(text))
 
     def artifact(self, text: str) -> None:
-        """Prints a finished document byte for byte: it names secrets and holds none, and redaction would break it."""
-        print(text, end="" if text.endswith("\n") else "\n", file=sys.stdout, flush=True)
+        """A finished document, byte for byte: it names secrets and holds none, and redaction would break it."""
+        self._prints_a_product = True
+        self._collect(text)
 
     def document(self, document: object) -> None:
-        """Prints exactly one JSON object."""
-        text = json.dumps(self.redactor.value(document), indent=2, ensure_ascii=False, allow_nan=False)
-        print(text, file=sys.stdout, flush=True)
+        """Exactly one JSON object."""
+        value = self.redactor.value(document)
+        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        self._collect(text if can_print(text) else json.dumps(value, indent=2, allow_nan=False))
 
     def failure(self, error: BaseException) -> None:
-        """Prints a failure that produced no report of its own: one object or one line on stdout, as the format asks."""
+        """A failure that produced no report of its own: one object or one line on stdout, as the format asks."""
         facts, problems = failure_facts(error), problems_of(error)
         if self.json_only:
             document: dict[str, object] = {
@@ -53,7 +68,19 @@ class Console:
         self.result("\n".join(problem_lines(problems)) if problems else _line_with_fix(facts))
 
     def note(self, text: str) -> None:
-        print(self.redactor.text(text), file=sys.stderr, flush=True)
+        print_error(visible_lines(self.redactor.text(text)))
+
+    def deliver(self) -> bool:
+        """Prints what was collected. A failure is a note: the verdict stands. False where the print was the product."""
+        text = "".join(self._pending)
+        self._pending.clear()
+        if not text or print_out(text):
+            return True
+        self.note("note: the result could not be written to stdout")
+        return not self._prints_a_product
+
+    def _collect(self, text: str) -> None:
+        self._pending.append(text if text.endswith("\n") else text + "\n")
 
 
 def problem_lines(problems: Iterable[Mapping[str, object]]) -> list[str]:
@@ -62,13 +89,13 @@ def problem_lines(problems: Iterable[Mapping[str, object]]) -> list[str]:
     for problem in problems:
         place = f"{problem['file']}:{problem['line']}:{problem['column']}: " if problem["file"] else ""
         path = f" {problem['path']}" if problem["path"] else ""
-        lines.append(f"{place}{problem['code']}{path}: {problem['message']}")
-        lines += [f"    fix: {problem['fix']}"] if problem["fix"] else []
+        lines.append(visible(f"{place}{problem['code']}{path}: {problem['message']}"))
+        lines += [visible(f"    fix: {problem['fix']}")] if problem["fix"] else []
     return lines
 
 
 def _line_with_fix(facts: FailureFacts) -> str:
-    return facts.line + (f"\n    fix: {facts.fix}" if facts.fix else "")
+    return visible(facts.line) + (f"\n    fix: {visible(facts.fix)}" if facts.fix else "")
 
 
 class _OneLine(logging.Formatter):
@@ -84,7 +111,15 @@ class _OneLine(logging.Formatter):
         failure = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
         record.exc_info = None
         line = " ".join(super().format(record).splitlines())
-        return self._redactor.text(f"{line} ({failure})" if failure else line)
+        return visible(self._redactor.text(f"{line} ({failure})" if failure else line))
+
+
+def log_level(env: Mapping[str, str]) -> str:
+    """DPONE_LOG_LEVEL, INFO where it is not set. Raises UsageError for another word."""
+    level = env.get("DPONE_LOG_LEVEL", "").strip().upper() or "INFO"
+    if level not in LOG_LEVELS:
+        raise UsageError("DPONE_LOG_LEVEL is no level", fix=f"set it to one of {', '.join(LOG_LEVELS)}, or unset it")
+    return level
 
 
 def log_to(stream: TextSink, redactor: Redactor, level: str) -> None:
@@ -94,5 +129,5 @@ def log_to(stream: TextSink, redactor: Redactor, level: str) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_OneLine(redactor))
     logger.addHandler(handler)
-    logger.setLevel(level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO")
+    logger.setLevel(level)
     logger.propagate = False

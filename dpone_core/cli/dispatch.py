@@ -36,30 +36,41 @@ class CommandContext:
 Command = Callable[[CommandContext], int]
 
 
-def dispatch(argv: Sequence[str]) -> int:
-    """Runs one command line; every exit but --help leaves the receipt that --receipt-path asks for."""
+def dispatch(argv: Sequence[str], cancellation: SignalCancellation) -> int:
+    """Runs one command line; every exit but --help leaves the receipt that --receipt-path asks for.
+
+    The receipt is written before anything is printed. No signal is raised while modules are imported, nor once the
+    command has ended.
+    """
     started_at = datetime.now(UTC)
     redactor = Redactor()
     console = Console(redactor=redactor, json_only=find_option(argv, "--format") == "json")
-    cancellation = SignalCancellation()
     context: CommandContext | None = None
     receipt_path = find_option(argv, "--receipt-path")
     error: BaseException | None = None
     exit_code = int(ExitClass.EXECUTED)
     try:
-        with cancellation.installed():
-            arguments = parse_arguments(argv)
-            context = CommandContext(arguments=arguments, console=console, redactor=redactor, cancellation=cancellation)
-            exit_code = _find_command(arguments.command_function)(context)
+        arguments = parse_arguments(argv)
+        context = CommandContext(arguments=arguments, console=console, redactor=redactor, cancellation=cancellation)
+        if receipt_path is not None:
+            _require_receipt_path(receipt_path)
+        command = _find_command(arguments.command_function)
+        cancellation.resume()
+        cancellation.checkpoint()
+        exit_code = command(context)
+        cancellation.settle()
     except SystemExit as stop:  # --help and --version print and leave
         return int(stop.code or 0)
     except BaseException as caught:  # noqa: BLE001 - the edge: every failure becomes an exit code and a receipt
+        cancellation.settle()
         error = caught
         exit_code = failure_facts(caught).exit_code
         console.failure(caught)
-    if receipt_path is None:
-        return exit_code
-    return _leave_receipt(receipt_path, context, _describe_exit(context, exit_code, error, started_at), console)
+    if receipt_path is not None:
+        exit_code = _leave_receipt(
+            receipt_path, context, _describe_exit(context, exit_code, error, started_at), console
+        )
+    return exit_code if console.deliver() else exit_code or int(ExitClass.EXECUTED)
 
 
 def _describe_exit(
@@ -91,6 +102,12 @@ def _leave_receipt(path: str, context: CommandContext | None, end: StepExit, con
         console.note(failure_facts(failure).line)
         return end.exit_code or int(ExitClass.EXECUTED)
     return end.exit_code
+
+
+def _require_receipt_path(path: str) -> None:
+    from dpone_core.cli.step import require_receipt_path
+
+    require_receipt_path(path)
 
 
 def _find_command(name: str) -> Command:

@@ -101,7 +101,7 @@ def _parse_default_args(given: Iterable[str], owner: str | None) -> dict[str, Sc
             )
         try:
             value = json.loads(text, parse_constant=str)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = text
         arguments[name] = text if isinstance(value, (dict, list, str)) else value
     return arguments

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpone_core.cli.console import log_to
+from dpone_core.cli.console import log_level, log_to
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import OutputError, deliver
 from dpone_core.cli.step import read_pack_reference, read_run_arguments
@@ -32,7 +32,7 @@ def execute(context: CommandContext) -> int:
     """Executes the hooks of one phase, or one of them; the exit code says whether all succeeded."""
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
-    log_to(sys.stderr, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
+    log_to(sys.stderr, context.redactor, log_level(os.environ))
     execution = context.execution = execute_hooks(
         Path(arguments.manifest),
         HookOptions(

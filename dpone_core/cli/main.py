@@ -7,29 +7,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Final
 
+from dpone_core.cli.signals import SignalCancellation
+from dpone_core.cli.streams import print_out
 from dpone_core.version import __version__
-
-INTERRUPTED: Final = 130
 
 
 def entry_point() -> None:
-    """`dpone` on the command line."""
-    sys.exit(main(sys.argv[1:]))
+    """`dpone` on the command line. Signals are taken over before anything else is imported, and never given back: after
+    the verdict none of them changes how the process ends."""
+    cancellation = SignalCancellation()
+    cancellation.settle()
+    cancellation.install()
+    sys.exit(main(sys.argv[1:], cancellation))
 
 
-def main(argv: Sequence[str]) -> int:
-    """Exit status of one invocation; never raises for anything a user or an engine can cause."""
+def main(argv: Sequence[str], cancellation: SignalCancellation | None = None) -> int:
+    """Exit status of one invocation; never raises for anything a user or an engine can cause.
+
+    `cancellation` None = the caller handles the signals of this process.
+    """
     if list(argv) in (["--version"], ["-V"]):
-        print(f"dpone {__version__}")
-        return 0
+        return 0 if print_out(f"dpone {__version__}\n") else 1
     from dpone_core.cli.dispatch import dispatch
 
-    try:
-        return dispatch(argv)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return dispatch(argv, cancellation or SignalCancellation())

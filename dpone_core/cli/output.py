@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.visible_text import visible
 
 
 class OutputError(ETLConfigurationError):
@@ -19,6 +20,8 @@ class OutputError(ETLConfigurationError):
 def deliver(content: bytes, output: str) -> None:
     """Raises OutputError; a partial file never shows."""
     target = Path(output)
+    if target.exists() and not target.is_file():  # a rename would put a file in the place of a device
+        raise OutputError(f"'{target.name}' is no regular file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +46,8 @@ def render_lines(value: object, depth: int = 0) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, item in value.items():
             nested = isinstance(item, Mapping | list) and len(item) > 0
-            yield f"{pad}{name}:" if nested else f"{pad}{name}: {_render_scalar(item)}"
+            shown = visible(str(name))
+            yield f"{pad}{shown}:" if nested else f"{pad}{shown}: {_render_scalar(item)}"
             if nested:
                 yield from render_lines(item, depth + 1)
     elif isinstance(value, list):
@@ -57,4 +61,4 @@ def render_lines(value: object, depth: int = 0) -> Iterator[str]:
 def _render_scalar(value: object) -> str:
     if value is None or value in ({}, []):
         return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else visible(str(value))

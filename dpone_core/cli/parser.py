@@ -44,6 +44,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if unknown:
         words = [word for word in (arguments.command, getattr(arguments, "action", None)) if word]
         raise UsageError(f"unknown argument {unknown[0]}", fix=f"run: dpone {' '.join(words)} --help")
+    if getattr(arguments, "project_dir", None) == "":
+        raise UsageError("--project-dir is empty", fix="name a directory, or leave the option out")
     return arguments
 
 

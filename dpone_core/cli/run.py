@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from dpone_core.cli.console import log_to
+from dpone_core.cli.console import log_level, log_to
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.parser import UsageError
 from dpone_core.cli.progress import progress_on
@@ -26,7 +26,7 @@ def run(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     with progress_on(sys.stderr, arguments.progress, os.environ) as (progress, log_stream):
-        log_to(log_stream, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
+        log_to(log_stream, context.redactor, log_level(os.environ))
         execution = context.execution = execute_run(
             Path(arguments.manifest),
             _read_options(arguments),

@@ -10,6 +10,7 @@ from dpone_core.evidence.recovery import recovery_advice
 from dpone_core.evidence.window import describe_window
 from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.visible_text import visible
 from dpone_core.model.vocabulary import StrategyMode
 
 
@@ -34,7 +35,7 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
     lines += [f"  warning   {warning}" for warning in outcome.warnings]
     if evidence_path is not None:
         lines.append(f"  evidence  {evidence_path}")
-    return "\n".join(lines)
+    return "\n".join(visible(line) for line in lines)
 
 
 def _refused(report: RunReport) -> str:
@@ -42,9 +43,10 @@ def _refused(report: RunReport) -> str:
     assert report.refusal is not None  # neither refused nor executed cannot exist
     lines = [f"refused   {report.facts.manifest}"]
     if not report.problems:
-        fix = [f"    fix: {report.refusal.fix}"] if report.refusal.fix else []
-        return "\n".join([*lines, f"  {report.refusal.line}", *fix])
-    return "\n".join([*lines, *(f"  {line}" for line in problem_lines(report.problems))])
+        lines += [f"  {report.refusal.line}", *([f"    fix: {report.refusal.fix}"] if report.refusal.fix else [])]
+    else:
+        lines += [f"  {line}" for line in problem_lines(report.problems)]
+    return "\n".join(visible(line) for line in lines)
 
 
 def _window(strategy: StrategyMode, incremental: IncrementalConfig) -> str:

@@ -14,8 +14,10 @@ from typing import Final
 
 from dpone_core.cli.parser import UsageError
 from dpone_core.contracts.step_receipt import StepReceipt, termination_message
+from dpone_core.errors import ETLConfigurationError
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments
+from dpone_core.resources import probe_directory
 from dpone_core.use_cases.step_receipt import (
     ReceiptNotWrittenError,
     StepExecution,
@@ -50,10 +52,31 @@ def read_pack_reference(arguments: argparse.Namespace) -> PackReference | None:
     return PackReference(path=Path(arguments.pack), fingerprint=arguments.pack_fingerprint)
 
 
+class ReceiptPathError(ETLConfigurationError):
+    """--receipt-path names what no receipt can be written to; nothing ran."""
+
+    code = "DPONE_RECEIPT_PATH_INVALID"
+
+
+def require_receipt_path(path: str) -> None:
+    """Asks before anything runs whether the receipt can be written. Raises ReceiptPathError."""
+    target = Path(path)
+    fix = "name a file in a directory that this user may write"
+    if not path or not _may_replace(target):
+        raise ReceiptPathError("--receipt-path names no regular file", fix=fix)
+    try:
+        probe_directory(target.parent)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ReceiptPathError(f"the receipt cannot be written at --receipt-path: {reason}", fix=fix) from error
+
+
 def write_receipt(path: str, execution: StepExecution | None, end: StepExit, redactor: Redactor) -> StepReceipt:
     """Writes a temporary file and renames it; the termination message in place. Raises ReceiptNotWrittenError."""
     statement = project_step(execution, end, redactor)
     target = Path(path)
+    if not path or not _may_replace(target):
+        raise ReceiptNotWrittenError("the step receipt could not be written: its path names no regular file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +88,11 @@ def write_receipt(path: str, execution: StepExecution | None, end: StepExit, red
         raise ReceiptNotWrittenError("the step receipt could not be written") from failure
     _write_termination_message(statement, end.env)
     return statement.receipt
+
+
+def _may_replace(target: Path) -> bool:
+    """A pipe, a device or a directory is never replaced by a receipt."""
+    return target.is_file() or not target.exists()
 
 
 def _write_termination_message(statement: StepStatement, env: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpone_core.cli.console import log_to
+from dpone_core.cli.console import log_level, log_to
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.operator import read_operation
 from dpone_core.cli.output import render_lines
@@ -60,7 +60,7 @@ def _execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     with progress_on(sys.stderr, arguments.progress, os.environ) as (progress, log_stream):
-        log_to(log_stream, context.redactor, os.environ.get("DPONE_LOG_LEVEL", "INFO").upper())
+        log_to(log_stream, context.redactor, log_level(os.environ))
         ports = RunProcessPorts(progress=progress, cancellation=context.cancellation, redactor=context.redactor)
         execution = context.execution = _execute_step(context, ports)
     if isinstance(execution, RefusedStep):

@@ -61,7 +61,9 @@ def run_attempt(
                 commit_shield=shield,
             )
             _process_under_lease(context)
+        runtime.cancellation.settle()
     except BaseException as caught:  # noqa: BLE001 - every failure becomes an outcome here
+        runtime.cancellation.settle()
         error = prefer_interruption(caught, runtime, commit_state)
     return AttemptResult(
         outcome=_build_outcome(request, runtime, step_log, commit_state, error, started_at), error=error
@@ -69,13 +71,17 @@ def run_attempt(
 
 
 def prefer_interruption(caught: BaseException, runtime: Runtime, commit_state: CommitState) -> BaseException:
-    """Returns the pending interruption in place of a driver's failure that it caused, else `caught` itself.
+    """Returns the interruption in place of a failure that it caused, else `caught` itself.
 
-    A driver call that a signal interrupts raises an error of its own. As long as the target is not mutated, the
-    signal is what the outcome has to name.
+    A driver call that a signal interrupts raises an error of its own, and a signal that waits ends the attempt anyway:
+    as long as the target is not mutated, the signal is what the outcome has to name. After the commit that is so only
+    for a signal that was raised. An unknown outcome of the commit keeps its own name.
     """
     engine_failed = isinstance(caught, ConnectorError) or not isinstance(caught, DponeError)
-    if not engine_failed or commit_state.target_state is not TargetState.NOT_MUTATED:
+    state = commit_state.target_state
+    waits = engine_failed and state is TargetState.NOT_MUTATED
+    raised = runtime.cancellation.heard() and state in (TargetState.NOT_MUTATED, TargetState.MUTATION_RETURNED_SUCCESS)
+    if not waits and not raised:
         return caught
     try:
         runtime.cancellation.checkpoint()

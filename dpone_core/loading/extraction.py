@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.connector import ConnectorType
 from dpone_core.model.lineage import lineage_schema
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
@@ -69,7 +70,7 @@ def prepare_extraction(
     """
     request = build_source_request(config, token_values)
     schema = apply_not_null(source.source.describe(request), request.reading.not_null)
-    refuse_unloadable(schema)
+    refuse_unloadable(schema, from_files=config.source.type is ConnectorType.FILES)
     next_cursor = None
     incremental = config.source.incremental if config.sink.strategy.mode.is_incremental else None
     if incremental is not None and planned is not None:
@@ -155,7 +156,7 @@ def apply_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
     )
 
 
-def refuse_unloadable(schema: TableSchema) -> None:
+def refuse_unloadable(schema: TableSchema, *, from_files: bool = False) -> None:
     """Raises SourceRefusedError for a source without columns (`empty_projection`), with a column in the reserved
     namespace (`framework_column_in_source`), or of a type without exact form (`source_column_unsupported`)."""
     if not schema.columns:
@@ -165,7 +166,7 @@ def refuse_unloadable(schema: TableSchema) -> None:
         raise SourceRefusedError(
             f"source column '{reserved[0]}' uses the reserved prefix __dpone__",
             code="framework_column_in_source",
-            fix="rename it in options.query",
+            fix="rename it in the files" if from_files else "rename it in options.query",
         )
     unsupported = [column for column in schema.columns if column.type.kind is ColumnKind.UNSUPPORTED]
     if unsupported:
@@ -173,7 +174,9 @@ def refuse_unloadable(schema: TableSchema) -> None:
         raise SourceRefusedError(
             f"source columns without an exact form: {listed}",
             code="source_column_unsupported",
-            fix="CAST them in options.query",
+            fix="write them as another type, or leave them out of the files"
+            if from_files
+            else "CAST them in options.query",
         )
 
 

@@ -15,8 +15,9 @@ from typing import Final
 from urllib.parse import quote
 
 from dpone_core.errors import ETLConfigurationError
-from dpone_core.manifest.document import read_document
+from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
 from dpone_core.model.connection import Connection
+from dpone_core.resources import DocumentTooLargeError, read_file_bounded
 
 MAX_SECRET_BYTES: Final = 64 * 1024
 PROJECT_FILE: Final = "connections.yaml"
@@ -74,7 +75,7 @@ def _uri_of(ref: str, text: str, origin: str) -> str:
 def _uri_of_json(ref: str, text: str, origin: str) -> str:
     try:
         parts = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _invalid(ref, f"{origin} starts with '{{' and is not valid JSON") from None
     if not isinstance(parts, dict) or not _JSON_FIELDS.issuperset(parts):
         raise _invalid(ref, f"the JSON in {origin} may have only the fields {', '.join(sorted(_JSON_FIELDS))}")
@@ -123,14 +124,14 @@ def _read_mounted_secret(ref: str, env: Mapping[str, str]) -> str | None:
         return None
     for name in (ref, ref.upper(), f"DPONE_CONN_{ref.upper()}"):
         try:
-            with (Path(directory) / name).open("rb") as file:
-                content = file.read(MAX_SECRET_BYTES + 1)
-            text = content.decode("utf-8").strip()
+            text = read_file_bounded(Path(directory) / name, MAX_SECRET_BYTES).decode("utf-8").strip()
         except FileNotFoundError:
             continue
+        except DocumentTooLargeError:
+            text = ""
         except (OSError, UnicodeDecodeError):
             raise _invalid(ref, "its file in DPONE_CONN_DIR cannot be read") from None
-        if len(content) > MAX_SECRET_BYTES or not text:
+        if not text:
             raise _invalid(ref, "its file in DPONE_CONN_DIR is empty or too large")
         return text
     return None
@@ -141,9 +142,11 @@ def _project_uri(ref: str, project_root: Path) -> str | None:
     manifests.
     """
     try:
-        content = (project_root / PROJECT_FILE).read_bytes()
+        content = read_file_bounded(project_root / PROJECT_FILE, MAX_DOCUMENT_BYTES)
     except FileNotFoundError:
         return None
+    except OSError:
+        raise _invalid(ref, f"{PROJECT_FILE} is no file that can be read, or is too large") from None
     document = read_document(content, file=PROJECT_FILE)
     entries = document.value.get("connections", {})
     if set(document.value) - {"connections"} or not isinstance(entries, Mapping):

@@ -18,6 +18,7 @@ import yaml
 from dpone_core.authoring.validate import PathPart, path_text
 from dpone_core.manifest.scalars import RefusedScalar, Scalar, plain_scalar
 from dpone_core.model.problem import ManifestInvalidError, Position, Problem
+from dpone_core.model.visible_text import REORDERING
 
 MAX_DOCUMENT_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 48
@@ -26,7 +27,9 @@ Path = tuple[PathPart, ...]
 
 _PARSER: Final = getattr(yaml, "CLoader", yaml.Loader)
 _CONTENT: Final = (yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent)
-_FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+_FORBIDDEN: Final = re.compile(
+    f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029{REORDERING}\ufffe\uffff\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,12 +55,14 @@ def _merge_into(
         present = target.get(key)
         if isinstance(item, Mapping):
             if not isinstance(present, dict):
-                _forget(path, origins)
+                if key in target:
+                    _forget(path, origins)
                 present = target[key] = {}
                 origins[path] = authored
             _merge_into(present, item, path, authored, origins)
         else:
-            _forget(path, origins)
+            if key in target:
+                _forget(path, origins)
             target[key] = item
             origins[path] = authored
 

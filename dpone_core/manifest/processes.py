@@ -17,6 +17,7 @@ from dpone_core.authoring.rules import connection_refs, process_findings
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import (
     CONFLICT,
+    MAX_PROBLEMS,
     MISSING_FIELD,
     UNKNOWN_FIELD,
     UNKNOWN_VALUE,
@@ -25,6 +26,7 @@ from dpone_core.authoring.validate import (
     Path,
     closest,
     findings_of,
+    more_problems,
     null_findings,
     path_text,
 )
@@ -71,21 +73,38 @@ class AuthoredManifest:
 def problem_at(document: Document, finding: Finding, path: Path) -> Problem:
     """The finding as a problem; an unknown or conflicting field is placed at its name, anything else at its value."""
     position = document.position_of(path, of_value=finding.code not in _PLACED_AT_NAME)
-    return Problem(code=finding.code, message=finding.message, path=path_text(path), position=position, fix=finding.fix)
+    return Problem(
+        code=finding.code,
+        message=finding.message,
+        path=path_text(path),
+        position=position,
+        fix=finding.fix,
+        unlisted=finding.unlisted,
+    )
 
 
 def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Sorts problems by position and keeps one per code and place: a wrong line in `defaults` is reported once,
-    however many tables inherit it.
+    however many tables inherit it. The first MAX_PROBLEMS are kept; the last one then counts the others.
     """
 
     def place(problem: Problem) -> tuple[int, int]:
         return (problem.position.line, problem.position.column) if problem.position else (0, 0)
 
     first: dict[tuple[object, ...], Problem] = {}
+    hidden = 0
     for problem in problems:
-        first.setdefault((problem.code, problem.path, problem.position), problem)
-    return tuple(sorted(first.values(), key=place))
+        if problem.unlisted:
+            hidden = max(hidden, problem.unlisted)
+        else:
+            first.setdefault((problem.code, problem.path, problem.position), problem)
+    listed = sorted(first.values(), key=place)
+    hidden += max(len(listed) - MAX_PROBLEMS, 0)
+    if not hidden:
+        return tuple(listed)
+    rest = more_problems(hidden)
+    counted = Problem(code=rest.code, message=rest.message, fix=rest.fix, unlisted=hidden)
+    return (*listed[:MAX_PROBLEMS], counted)
 
 
 def validate_document(document: Document) -> AuthoredManifest:

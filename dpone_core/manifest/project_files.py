@@ -6,7 +6,6 @@ Contract: HOOK-09, HOOK-27.
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -14,6 +13,7 @@ from typing import Final
 
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.fingerprint import sha256_bytes
+from dpone_core.resources import DocumentTooLargeError, NotRegularFileError, read_file_bounded
 
 MAX_FILE_BYTES: Final = 1 << 20
 _ROOT_MARKS: Final = (".git", "dpone.yaml", "pyproject.toml")
@@ -46,11 +46,19 @@ def project_root_of(directory: Path) -> Path:
     """The nearest directory at or above `directory` with .git, dpone.yaml or pyproject.toml; else `directory`
     itself.
     """
-    directory = directory.resolve()
+    directory = real_path(directory)
     for candidate in (directory, *directory.parents):
         if any((candidate / mark).exists() for mark in _ROOT_MARKS):
             return candidate
     return directory
+
+
+def real_path(path: Path) -> Path:
+    """The absolute path behind symbolic links. Raises ProjectFileError for a loop of links or a name too long."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links is a RuntimeError up to Python 3.12
+        raise ProjectFileError("the file name cannot be resolved to a path", fix=_RELATIVE) from error
 
 
 def read_project_file(
@@ -63,10 +71,7 @@ def read_project_file(
         raise ProjectFileError(
             "expected a relative path with '/'", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
         )
-    try:
-        real_root, real = root.resolve(), (directory / name).resolve()
-    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError up to Python 3.12
-        raise ProjectFileError("the file name cannot be resolved to a path", fix=_RELATIVE) from error
+    real_root, real = real_path(root), real_path(directory / name)
     if not real.is_relative_to(real_root):
         raise ProjectFileError(
             "the file is outside the project root", code="DPONE_SQL_FILE_OUTSIDE_PROJECT", fix=_RELATIVE
@@ -81,14 +86,13 @@ _RELATIVE: Final = "name a file inside the repository, relative to the manifest"
 
 def _content(path: Path, limit_bytes: int) -> bytes:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ProjectFileError("the path is not a regular file", fix=_RELATIVE)
-        with path.open("rb") as file:
-            content = file.read(limit_bytes + 1)
+        return read_file_bounded(path, limit_bytes)
     except FileNotFoundError as error:
         raise ProjectFileError("the file does not exist", code="DPONE_PROJECT_FILE_NOT_FOUND", fix=_RELATIVE) from error
+    except DocumentTooLargeError as error:
+        sentence = f"the file is larger than {limit_bytes} bytes"
+        raise ProjectFileError(sentence, code="DPONE_PROJECT_FILE_TOO_LARGE") from error
+    except (NotRegularFileError, IsADirectoryError) as error:
+        raise ProjectFileError("the path is not a regular file", fix=_RELATIVE) from error
     except OSError as error:
         raise ProjectFileError("the file cannot be read", fix="check its permissions") from error
-    if len(content) > limit_bytes:
-        raise ProjectFileError(f"the file is larger than {limit_bytes} bytes", code="DPONE_PROJECT_FILE_TOO_LARGE")
-    return content

@@ -6,8 +6,10 @@ network nor secrets; sqlglot is imported only when the manifest holds SQL.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from typing import Final
 
 from dpone_core.authoring.kinds import ManifestKind
 from dpone_core.authoring.rules import hook_path, hook_sections, keeps_cursor, token_findings
@@ -23,12 +25,16 @@ from dpone_core.manifest.project_files import (
     ProjectFileError,
     project_root_of,
     read_project_file,
+    real_path,
 )
 from dpone_core.manifest.semantics import semantic_fingerprint
 from dpone_core.manifest.sql_checks import graph_findings, sql_findings
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.problem import ManifestInvalidError, Position, Problem
 from dpone_core.model.sql import SqlText
+from dpone_core.model.visible_text import REORDERING
+
+_REORDERING: Final = re.compile(f"[{REORDERING}]")
 
 
 class SelectorUnknownError(ETLConfigurationError):
@@ -84,10 +90,9 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
     """
     path = FilePath(path)
     name = display_name(path)
-    root = project_root if project_root is not None else project_root_of(path.parent)
-    content, manifest_file = _manifest_file(path, root, name)
+    root, directory, content, manifest_file = _manifest_file(path, project_root, name)
     authored = validate_document(read_document(content, file=name))
-    files = _SqlFiles(root=root, directory=path.resolve().parent)
+    files = _SqlFiles(root=root, directory=directory)
     texts = [files.texts_of(process) for process in authored.processes]
     problems = files.problems + _findings(authored, texts)
     if problems:
@@ -104,7 +109,7 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
         source_fingerprint=manifest_file.sha256,
         semantic_fingerprint=semantic_fingerprint(authored, configs),
         project_root=root,
-        directory=path.resolve().parent,
+        directory=directory,
         authored=authored.processes,
     )
 
@@ -114,11 +119,17 @@ def display_name(path: FilePath) -> str:
     return path.name if path.is_absolute() else path.as_posix()
 
 
-def _manifest_file(path: FilePath, root: FilePath, name: str) -> tuple[bytes, Dependency]:
+def _manifest_file(
+    path: FilePath, project_root: FilePath | None, name: str
+) -> tuple[FilePath, FilePath, bytes, Dependency]:
+    """The project root, the manifest's real directory, its bytes and their hash."""
     try:
-        return read_project_file(
-            root, path.resolve().parent, path.resolve().name, DependencyKind.MANIFEST, limit_bytes=MAX_DOCUMENT_BYTES
+        root = project_root if project_root is not None else project_root_of(path.parent)
+        real = real_path(path)
+        content, found = read_project_file(
+            root, real.parent, real.name, DependencyKind.MANIFEST, limit_bytes=MAX_DOCUMENT_BYTES
         )
+        return root, real.parent, content, found
     except ProjectFileError as error:
         code = error.code.replace("_SQL_FILE_", "_MANIFEST_").replace("_PROJECT_FILE_", "_MANIFEST_")
         code = "DPONE_YAML_TOO_LARGE" if code.endswith("TOO_LARGE") else code
@@ -173,6 +184,17 @@ class _SqlFiles:
         self.dependencies[kind, dependency.path] = dependency
         if not text.strip() or "\x00" in text:
             finding = Finding(code=VALUE_INVALID, message="the file holds no SQL text", path=path, fix="fill the file")
+            self.problems.append(process.problem(finding))
+            return None
+        reordering = _REORDERING.search(text)
+        if reordering is not None:
+            line = text.count("\n", 0, reordering.start()) + 1
+            finding = Finding(
+                code=VALUE_INVALID,
+                message=f"line {line} holds U+{ord(reordering.group()):04X}, which hides the order of the text",
+                path=path,
+                fix="remove the character",
+            )
             self.problems.append(process.problem(finding))
             return None
         return SqlText(text=text, file=sql_file)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.model.visible_text import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Problem:
     """One error in a manifest. `path` is the dotted field path (`quality.gates[0].threshold`), "" for the whole
     document.
 
-    `related` holds further positions of the same error, for example the first of two equal keys.
+    `related` holds further positions of the same error, for example the first of two equal keys. `unlisted`: for how
+    many further errors it stands.
     """
 
     code: str
@@ -34,12 +36,13 @@ class Problem:
     position: Position | None = None
     fix: str | None = None
     related: tuple[Position, ...] = ()
+    unlisted: int = 0
 
     def __str__(self) -> str:
-        """`file:line:column: CODE path: message`, the one-line form in every listing."""
+        """`file:line:column: CODE path: message`, the one-line form in every listing; a key may hold any character."""
         where = f"{self.position}: " if self.position is not None else ""
         field = f" {self.path}" if self.path else ""
-        return f"{where}{self.code}{field}: {self.message}"
+        return visible(f"{where}{self.code}{field}: {self.message}")
 
     @property
     def without_code(self) -> str:

@@ -139,7 +139,7 @@ def _append(path: Path, lines: Sequence[object]) -> None:
         return
     content = _content(path)
     text = "".join(canonical_json(line) + "\n" for line in lines)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
     with open(descriptor, "wb") as file:
         if content.torn:
             file.truncate(content.whole_bytes)
@@ -166,7 +166,7 @@ def _content(path: Path) -> _Content:
 def _apply(line: bytes, content: _Content) -> None:
     try:
         document = json.loads(line.decode("utf-8"))
-    except ValueError as error:  # also raised for text that is not UTF-8
+    except (ValueError, RecursionError) as error:  # also raised for text that is not UTF-8
         raise CheckpointUnreadableError(
             "a complete line of a checkpoint file is not valid JSON; nothing is read from the file"
         ) from error

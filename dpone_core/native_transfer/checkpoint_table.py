@@ -156,5 +156,5 @@ def _run(row: ControlRow) -> TransferRun:
 def _document(row: ControlRow) -> object:
     try:
         return json.loads(str(row["record_json"]))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointUnreadableError("the JSON of a stored checkpoint or transfer run cannot be read") from error

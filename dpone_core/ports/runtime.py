@@ -56,6 +56,22 @@ class Cancellation(Protocol):
         ...
 
 
+class ProcessCancellation(Cancellation, Protocol):
+    """The Cancellation of a process, which also ends by saying what became of it."""
+
+    def settle(self) -> None:
+        """The verdict is made: from here on a termination is only noted, until `resume`. A checkpoint still raises."""
+        ...
+
+    def resume(self) -> None:
+        """Work begins that a termination may interrupt."""
+        ...
+
+    def heard(self) -> bool:
+        """Whether a termination was raised, or stopped what an engine did; False while it only waits in a shield."""
+        ...
+
+
 class EvidenceFiles(Protocol):
     """Durable evidence of a run: files below one root."""
 
@@ -87,5 +103,5 @@ class Runtime:
 
     clock: Clock
     progress: Progress
-    cancellation: Cancellation
+    cancellation: ProcessCancellation
     evidence: EvidenceFiles

@@ -17,6 +17,7 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
 from dpone_core.ports.state import CursorStateMovedError, SavedCursor
+from dpone_core.state.control_reads import read_control_rows
 
 _VERSION: Final = "updated_at"
 
@@ -63,7 +64,7 @@ class CursorStore:
         """The saved cursor of this process, source and target; None before the first successful load."""
         table = cursor_table(self.schema)
         self.control.ensure(table)
-        rows = self.control.read(table, {"state_key": state_key(config)})
+        rows = read_control_rows(self.control, table, {"state_key": state_key(config)})
         if not rows:
             return None
         value = rows[0]["cursor_value"]

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from dpone_core.errors import ETLExecutionError
+
+EVIDENCE_FILE_MODE: Final = 0o640
 
 
 class EvidenceFilesError(ETLExecutionError):
@@ -84,10 +87,15 @@ class LocalEvidenceFiles:
 
 
 def _write_durably(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
+    with open(path, "wb", opener=_open_private) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Evidence is for its owner and group, whatever the umask would allow."""
+    return os.open(path, flags, EVIDENCE_FILE_MODE)
 
 
 def _sync_directory(path: Path) -> None:

@@ -16,6 +16,7 @@ from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables
 from dpone_core.ports.state import CommitIntent
+from dpone_core.state.control_reads import read_control_rows
 
 from .cursor import state_key
 
@@ -53,7 +54,7 @@ class IntentStore:
 
     def read(self, config: LoadConfig) -> CommitIntent | None:
         """The stored intent of this process, source and target; None for none."""
-        rows = self.control.read(intent_table(self.schema), {"state_key": state_key(config)})
+        rows = read_control_rows(self.control, intent_table(self.schema), {"state_key": state_key(config)})
         if not rows:
             return None
         (row,) = rows

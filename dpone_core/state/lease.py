@@ -19,6 +19,7 @@ from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables, HeldRow
 from dpone_core.ports.state import Lease
+from dpone_core.state.control_reads import read_control_rows
 
 LEASE_DURATION: Final = timedelta(minutes=5)
 _VERSION: Final = "updated_at"
@@ -120,7 +121,7 @@ class LeaseStore:
             return False
 
     def _read(self, key: str) -> ControlRow | None:
-        rows = self.control.read(lease_table(self.schema), {"lease_key": key})
+        rows = read_control_rows(self.control, lease_table(self.schema), {"lease_key": key})
         return rows[0] if rows else None
 
     def _is_live(self, row: ControlRow, now: datetime) -> bool:

@@ -17,13 +17,20 @@ from dpone_core.evidence.redacted_files import RedactedEvidenceFiles
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunArguments, RunInvocation, resolve_invocation
 from dpone_core.manifest.resolve import Manifest
-from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.identity import safe_run_id
+from dpone_core.model.load_config import CheckpointsType, LoadConfig
 from dpone_core.model.vocabulary import StepKind
-from dpone_core.ports.runtime import Cancellation, Progress, Runtime
+from dpone_core.ports.runtime import ProcessCancellation, Progress, Runtime
+from dpone_core.resources import probe_directory
 from dpone_core.state.evidence_files import LocalEvidenceFiles
 from dpone_core.use_cases.plan import PlannedProcess, plan_authored
 from dpone_core.use_cases.prepare import PreparedProcess, prepare_process, verify_hook_receipts
-from dpone_core.use_cases.project import find_evidence_root, read_manifest, snapshot_env
+from dpone_core.use_cases.project import (
+    EVIDENCE_DIRECTORY_VARIABLE,
+    find_evidence_root,
+    read_manifest,
+    snapshot_env,
+)
 from dpone_core.use_cases.step_receipt import RefusedStep
 from dpone_core.use_cases.verify import PackReference, require_agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
@@ -34,12 +41,18 @@ __all__ = ["Call", "RunProcessPorts", "SilentProgress", "begin_step", "require_o
 Prepared = TypeVar("Prepared")
 
 
+class EvidenceNotWritableError(ETLConfigurationError):
+    """The evidence directory cannot be written; nothing ran. A load without evidence is no successful load."""
+
+    code = "DPONE_EVIDENCE_NOT_WRITABLE"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProcessPorts:
     """How this process reports progress and is interrupted; the CLI passes its own."""
 
     progress: Progress = field(default_factory=SilentProgress)
-    cancellation: Cancellation = field(default_factory=NoCancellation)
+    cancellation: ProcessCancellation = field(default_factory=NoCancellation)
     redactor: Redactor = field(default_factory=Redactor)
 
 
@@ -118,6 +131,17 @@ class Call:
             for process in planned
         )
 
+    def require_evidence(self, configs: Iterable[LoadConfig]) -> None:
+        """Asks, last of all that can be asked before a run, whether its evidence and its checkpoints can be written.
+
+        Raises EvidenceNotWritableError.
+        """
+        for config in configs:
+            partitioning = config.source.partitioning
+            if partitioning is not None and partitioning.checkpoints is CheckpointsType.FILE:
+                _require_directory(self.evidence_root / "native_transfer" / "checkpoints")
+            _require_directory(self.evidence_root / "runs" / config.process / safe_run_id(self.invocation.run_id))
+
     def _hook_receipts(
         self, process: PlannedProcess, separate_hooks: str | None, pack_fingerprint: str | None
     ) -> Mapping[str, StepReceipt] | None:
@@ -126,6 +150,16 @@ class Call:
         if separate_hooks == "inline":
             return None
         return verify_hook_receipts(process, self.invocation, pack_fingerprint, self.env)
+
+
+def _require_directory(directory: Path) -> None:
+    try:
+        probe_directory(directory)
+    except OSError as error:
+        raise EvidenceNotWritableError(
+            f"evidence cannot be written: {error.strerror or type(error).__name__}",
+            fix=f"set {EVIDENCE_DIRECTORY_VARIABLE} to a directory that this user may write, with space left",
+        ) from error
 
 
 def begin_step(

@@ -19,6 +19,7 @@ from dpone_core.gitops.platform import read_platform
 from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
 from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
 from dpone_core.manifest.processes import validate_document
+from dpone_core.manifest.project_files import real_path
 from dpone_core.manifest.resolve import Manifest, display_name, load_manifest
 from dpone_core.resources import DocumentTooLargeError, read_file_bounded
 from dpone_core.use_cases.plan import plan_authored
@@ -113,13 +114,13 @@ def find_run_specs(run_specs: Path, output: Path) -> tuple[str, tuple[str, ...]]
             code="DPONE_RUN_SPEC_NOT_FOUND",
             fix="compile them with: dpone gitops airflow run-spec MANIFEST",
         )
-    return Path(os.path.relpath(run_specs.resolve(), output.resolve().parent)).as_posix(), tuple(names)
+    return Path(os.path.relpath(real_path(run_specs), real_path(output).parent)).as_posix(), tuple(names)
 
 
 def _path_inside(path: Path, root: Path) -> str:
     """Returns the POSIX path below the bundle root. Raises ETLConfigurationError for a file outside it."""
     try:
-        return path.resolve().relative_to(root.resolve()).as_posix()
+        return real_path(path).relative_to(real_path(root)).as_posix()
     except ValueError:
         raise ETLConfigurationError(
             "the pack lies outside the project", code="DPONE_PACK_OUTSIDE_PROJECT", fix="write it below --project-dir"

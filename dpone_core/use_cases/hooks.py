@@ -39,7 +39,7 @@ from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, require_t
 from dpone_core.use_cases.step_receipt import RefusedStep
 from dpone_core.use_cases.verify import PackReference, require_agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_extra, require_uri
+from dpone_core.wiring.connectors import SinkLock, open_sink, open_source, require_address, require_extra, require_uri
 from dpone_core.wiring.hook_providers import make_hook_actions, resolve_hook_connections
 
 __all__ = [
@@ -125,6 +125,7 @@ def execute_hooks(
     error: BaseException | None = None
     if not options.dry_run:
         steps, error = run.execute()
+        run.runtime.cancellation.settle()
     report = HooksReport(
         manifest=run.planned.config.manifest,
         process=run.planned.plan.process,
@@ -166,6 +167,7 @@ def _prepare_hooks(call: Call, path: Path, options: HookOptions) -> HookRun:
     if not options.dry_run:
         _require_hook_connections(run)
         require_tokens(planned.config, call.invocation.token_values)
+        call.require_evidence((config,))
     return run
 
 
@@ -300,3 +302,4 @@ def _require_hook_connections(run: HookRun) -> None:
         connector = config.source.type if on_source else config.sink.type
         require_uri(connector, connection)
         require_extra(connector, connection)
+        require_address(connector, connection)

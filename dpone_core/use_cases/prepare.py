@@ -29,7 +29,13 @@ from dpone_core.ports.runtime import Clock
 from dpone_core.use_cases.plan import PlannedProcess
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
-from dpone_core.wiring.connectors import require_extra, require_hash_engine, require_one_engine, require_uri
+from dpone_core.wiring.connectors import (
+    require_address,
+    require_extra,
+    require_hash_engine,
+    require_one_engine,
+    require_uri,
+)
 from dpone_core.wiring.hook_providers import resolve_hook_connections
 from dpone_core.wiring.sessions import SessionOpener
 
@@ -81,6 +87,7 @@ def prepare_process(
     for connector, connection in ((config.source.type, source), (config.sink.type, sink)):
         require_uri(connector, connection)
         require_extra(connector, connection)
+        require_address(connector, connection)
     require_one_engine((config.source.type, source), (config.sink.type, sink))
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
@@ -163,7 +170,7 @@ def _receipt_documents(env: Mapping[str, str]) -> Mapping[str, object]:
         return {}
     try:
         document = json.loads(text) if len(text) <= _MAX_RECEIPTS_BYTES else None
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise ETLConfigurationError(

@@ -97,25 +97,28 @@ def _run_attempts(run: ProcessRun, open_sessions: OpenSessions) -> Attempt:
     The evidence of every attempt but the last is published before the next begins, so that none is overwritten; an
     attempt whose evidence cannot be published is the last.
     """
-    request, retry = _make_request(run), run.retry
+    request, retry, cancellation = _make_request(run), run.retry, run.runtime.cancellation
     earlier: tuple[EarlierAttempt, ...] = ()
     number = 1
     while True:
         identity = make_load_identity(run.invocation, run.runtime.clock, number)
+        cancellation.resume()
         result = run_attempt(request, run.runtime, identity, open_sessions)
         attempt = Attempt(result=result, number=number, earlier=earlier)
         if not _is_repeatable(result) or number > retry.retry_attempts:
             return attempt
         try:
-            with run.runtime.cancellation.shield():
-                evidence = _publish(run.report(attempt), run)
+            evidence = _publish(run.report(attempt), run)
         except Exception:  # noqa: BLE001 - published, or failed, once more as the evidence of the last attempt
             return attempt
         earlier = (*earlier, _as_earlier(attempt, evidence))
         try:
             run.runtime.progress.phase("backoff")
+            cancellation.resume()
+            cancellation.checkpoint()
             retry.sleep(retry.backoff_seconds)
         except BaseException as interruption:  # noqa: BLE001 - stated in the outcome, like one inside an attempt
+            cancellation.settle()
             outcome = replace(result.outcome, failure=failure_facts(interruption))
             interrupted = AttemptResult(outcome=outcome, error=interruption)
             return Attempt(result=interrupted, number=number, earlier=earlier, evidence=evidence)
@@ -155,15 +158,14 @@ def _as_earlier(attempt: Attempt, evidence: PublishedEvidence) -> EarlierAttempt
 
 def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRun) -> RunOutcome:
     """Publishes the evidence of the last attempt, run.json last; a run without published evidence has failed."""
-    prepared, cancellation = run.prepared, run.runtime.cancellation
+    prepared = run.prepared
     try:
-        with cancellation.shield():
-            evidence = _publish(report, run)
+        evidence = _publish(report, run)
     except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
         if error is not None:
             return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
         failed = _without_evidence(report, publication)
-        with suppress(Exception), cancellation.shield():
+        with suppress(Exception):
             _publish(failed, run)  # run.json may stand there and say passed
         return RunOutcome(report=failed, prepared=prepared, evidence=None, error=publication)
     return RunOutcome(report=report, prepared=prepared, evidence=evidence, error=error)

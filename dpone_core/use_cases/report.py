@@ -35,7 +35,7 @@ class FoundEvidence:
         """Renders report.html from run.json. Raises EvidenceNotFoundError for a file that is no record of a run."""
         try:
             document = json.loads(self.content)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict) or not isinstance(document.get("report"), dict):
             raise EvidenceNotFoundError("that file is not the evidence of a run", fix="name a run.json")

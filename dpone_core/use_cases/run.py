@@ -92,6 +92,7 @@ def prepare_run(call: Call, manifest: Manifest, options: RunOptions) -> Prepared
     processes = call.prepare(manifest, configs, pack=options.pack, separate_hooks=options.separate_hooks)
     if options.partitions != "inline":
         processes = tuple(_take_staged_ranges(process, options, call.invocation) for process in processes)
+    call.require_evidence(process.planned.config for process in processes)
     return PreparedRun(call=call, options=options, processes=processes)
 
 

@@ -10,6 +10,7 @@ from dpone_core.declared.registry import is_embedded
 from dpone_core.evidence.public_words import names_in
 from dpone_core.evidence.redaction import Redactor, secrets_in_uri
 from dpone_core.manifest.connections import MANIFEST_ORIGIN, PROJECT_FILE, resolve_connection
+from dpone_core.manifest.project_files import real_path
 from dpone_core.model.connection import Connection
 from dpone_core.model.load_config import LoadConfig
 
@@ -54,4 +55,4 @@ def make_absolute(connection: Connection, base: Path) -> Connection:
     path = connection.uri.partition("://")[2].removeprefix("/")
     if not is_embedded(connection) or not path or path.startswith("/"):
         return connection
-    return replace(connection, uri=f"{connection.scheme}:///{base.resolve() / path}")
+    return replace(connection, uri=f"{connection.scheme}:///{real_path(base) / path}")

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from dpone_core.declared.registry import descriptor_of, is_embedded
-from dpone_core.errors import ETLConfigurationError
+from dpone_core.errors import ConnectorError, ETLConfigurationError
 from dpone_core.model.connection import Connection
 from dpone_core.model.connector import ConnectorType, EngineScope
 from dpone_core.ports.session import SinkPorts, SourcePorts
@@ -151,6 +151,20 @@ def require_uri(connector: ConnectorType, connection: Connection) -> None:
             f"connection '{connection.ref}' needs three slashes before a relative path and four before an absolute one",
             code="connection_uri_invalid",
             fix=f"write {connection.scheme}:///relative/path or {connection.scheme}:////absolute/path",
+        )
+
+
+def require_address(connector: ConnectorType, connection: Connection) -> None:
+    """Raises ETLConfigurationError `connection_uri_invalid` for a URI that its driver would refuse; connects to
+    nothing. To be called where the driver is installed."""
+    try:
+        if is_embedded(connection):
+            importlib.import_module("dpone_core.connectors._sql.embedded").embedded_path(connection)
+        else:
+            importlib.import_module(f"dpone_core.connectors.{connector.value}.address").require_address(connection)
+    except ConnectorError as error:
+        raise ETLConfigurationError(error.message, code=error.code, fix=error.fix or "correct where it is set") from (
+            error
         )
 
 

@@ -37,3 +37,12 @@ class NoCancellation:
 
     def checkpoint(self) -> None:
         return None
+
+    def settle(self) -> None:
+        return None
+
+    def resume(self) -> None:
+        return None
+
+    def heard(self) -> bool:
+        return False

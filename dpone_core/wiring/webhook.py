@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import base64
 import http.client
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from http.client import HTTPMessage
-from typing import IO, Final
+from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from dpone_core.authoring.hooks import NOTIFIERS
@@ -20,10 +18,10 @@ from dpone_core.evidence.redaction import Redactor
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition, HookTraits
 from dpone_core.ports.hooks import HookActionError, HookContext, HookResult
+from dpone_core.wiring.http_exchange import Exchange
 from dpone_core.wiring.notification import render_notification
 
 DEFAULT_TIMEOUT_SECONDS: Final = 10
-_MAX_ANSWER_BYTES: Final = 64 << 10
 _SECRET_CHARACTERS: Final = 16
 """A shorter part of a URL is a common word that reports need."""
 
@@ -33,7 +31,7 @@ class WebhookHookProvider:
     """Posts the notification to the URL of the hook's connection, which is secret and never shown.
 
     No redirect is followed: another place may be another party, and a followed POST is a GET. The environment's
-    proxies apply. The timeout is per network operation.
+    proxies apply. The timeout is one deadline for the whole exchange, and the body of the answer is not read.
     """
 
     redactor: Redactor
@@ -43,26 +41,19 @@ class WebhookHookProvider:
         """Raises HookActionError `webhook_refused` for an answer outside 200-299, `webhook_unreachable` for none."""
         timeout_seconds = int(hook.options.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))
         request = _post(context.connection(), render_notification(hook, context, self.redactor))
-        opener = urllib.request.build_opener(_NoRedirects())
         try:
-            with opener.open(request, timeout=timeout_seconds) as answer:
-                answer.read(_MAX_ANSWER_BYTES)
-                status = int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
+            status = Exchange(timeout_seconds).status_of(request)
+        except TimeoutError as error:
             raise HookActionError(
-                "the receiver did not accept it", code="webhook_refused", values={"http_status": error.code}
+                f"the receiver did not answer within {timeout_seconds} s", code="webhook_unreachable"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise HookActionError("the receiver could not be reached", code="webhook_unreachable") from error
+        if not 200 <= status <= 299:
+            raise HookActionError(
+                "the receiver did not accept it", code="webhook_refused", values={"http_status": status}
+            )
         return HookResult(values={"http_status": status})
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
 
 
 def secrets_of(connection: Connection) -> tuple[str, ...]:

@@ -79,6 +79,7 @@ def run(
     variables = {**(uris or connections(root, sink)), "DPONE_EVIDENCE_DIR": str(root / "evidence")}
     clock = clock or SystemClock()
     cancellation = SignalCancellation()
+    moments.wait_for_signal = cancellation.noted.wait
     started_at, error, execution = clock.utc_now(), None, None
     try:
         with cancellation.installed():

@@ -60,6 +60,8 @@ class Moments:
     """Counts announced calls and lets the fault happen; `lines` is what a run without fault passed through."""
 
     fault: Fault | None
+    wait_for_signal: Callable[[], object] = lambda: None
+    """Returns when a signal that was sent to this process has been noted."""
     lines: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 
@@ -81,6 +83,7 @@ class Moments:
                 os.kill(os.getpid(), signal.SIGKILL)
             case FaultKind.SIGTERM:
                 os.kill(os.getpid(), signal.SIGTERM)
+                self.wait_for_signal()
             case FaultKind.SIGSTOP:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case FaultKind.CRASH:

@@ -26,6 +26,7 @@ _MAX_TEXT: Final = 2_000
 
 
 def main() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))  # the parent waits for them itself
     request = _read_request()
     _die_with_the_parent()
     output = _open_output()

@@ -19,6 +19,7 @@ from typing import Final
 
 from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.connection import Connection
+from dpone_core.model.visible_text import visible
 
 _POLL_SECONDS: Final = 0.05
 _MAX_CLAIM_BYTES: Final = 8192
@@ -35,6 +36,17 @@ def embedded_path(connection: Connection) -> str:
             code="connection_uri_invalid",
         )
     return rest[1:]
+
+
+def missing_database(connection: Connection) -> ConnectorError:
+    """`source_unreachable` with the name of the file or directory; the directories above it are not shown."""
+    name = Path(embedded_path(connection)).name
+    return ConnectorError(
+        f"connection {connection.ref!r}: there is no database at {visible(name)!r}",
+        code="source_unreachable",
+        fix="check the path; a relative one is below the manifest, the project root or the working directory,"
+        " where the connection is set",
+    )
 
 
 @contextmanager
@@ -110,5 +122,5 @@ def _read_claim(descriptor: int) -> _Claim | None:
         said = json.loads(os.pread(descriptor, _MAX_CLAIM_BYTES, 0))
         target = said["target"]
         return _Claim(pid=int(said["pid"]), holder=str(said["holder"]), target=None if target is None else str(target))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         return None

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
+from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock, missing_database
 from dpone_core.connectors._sql.schema_rules import foreign_error
+from dpone_core.connectors.clickhouse.address import server_address
 from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
 from dpone_core.connectors.clickhouse.sink.probe import sink_probe
 from dpone_core.connectors.clickhouse.sink.publish import ClickHousePublications
@@ -41,7 +42,7 @@ def open_source(
     can use it. Raises as `exclusive_lock` does, and ConnectorError `source_unreachable` when the directory does not
     exist or the server does not answer."""
     if connection.scheme == "chdb" and not Path(embedded_path(connection)).is_dir():
-        raise ConnectorError(f"connection {connection.ref!r}: there is no database", code="source_unreachable")
+        raise missing_database(connection)
     lock = partial(exclusive_lock, timeout_seconds=lock_timeout_seconds, holder=holder)
     with _open_session(connection, lock, unreachable="source_unreachable") as session:
         yield _source_of(session, connection)
@@ -126,16 +127,8 @@ def _open_embedded(connection: Connection, stack: ExitStack, lock: Lock) -> Sess
 
 def _open_server(connection: Connection) -> Session:
     secure = connection.scheme == "clickhouses"
-    try:
-        parts = urlsplit(connection.uri)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if host is None or parts.query or parts.fragment:
-        raise ConnectorError(
-            f"connection {connection.ref!r} is not of the form clickhouse://user:password@host:port/database",
-            code="connection_uri_invalid",
-        )
+    parts = server_address(connection)
+    host, port = parts.hostname or "", parts.port
     database = unquote(parts.path.strip("/")) or "default"
     connect = partial(
         connect_http,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
+from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock, missing_database
 from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.duckdb.sink.control import DuckDbControlTables
 from dpone_core.connectors.duckdb.sink.probe import sink_probe
@@ -19,7 +19,6 @@ from dpone_core.connectors.duckdb.source.probe import DuckDbSourceProbe
 from dpone_core.connectors.duckdb.source.ranges import DuckDbSourceRanges
 from dpone_core.connectors.duckdb.source.reader import DuckDbSource
 from dpone_core.declared.duckdb import MEMORY_LIMIT_BYTES, STREAMING_LIMIT_BYTES
-from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.statements import StatementPort
@@ -36,7 +35,7 @@ def open_source(
     `embedded_directory_locked` while another process writes it."""
     path = Path(embedded_path(connection)).absolute()
     if not path.is_file():
-        raise ConnectorError(f"connection {connection.ref!r}: there is no database file", code="source_unreachable")
+        raise missing_database(connection)
     file = SourceFile(str(path), lock_timeout_seconds=lock_timeout_seconds, holder=holder)
     try:
         file.open_for_reading()

@@ -93,5 +93,10 @@ def address_of(connection: Connection) -> Address:
     )
 
 
+def require_address(connection: Connection) -> None:
+    """Raises as `address_of`."""
+    address_of(connection)
+
+
 def _invalid(connection: Connection, why: str) -> ConnectorError:
     return ConnectorError(f"connection {connection.ref!r}: {why}", code="connection_uri_invalid")

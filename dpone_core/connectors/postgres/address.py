@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
 from dpone_core.connectors._sql.text import require_encoded
+from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 
 _DEFAULTS: Final = (("fallback_application_name", "dpone"), ("connect_timeout", "10"))
+_UNKNOWN: Final = re.compile(r'invalid URI query parameter: "([a-z_]{1,40})"')
 SESSION_SETTINGS: Final = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO, YMD'",
@@ -18,6 +24,22 @@ SESSION_SETTINGS: Final = (
     "SET xmlbinary = 'base64'",
 )
 """Fixes the text form of values; sent as statements, for poolers refuse startup options."""
+
+
+def require_address(connection: Connection) -> None:
+    """Raises ConnectorError `connection_uri_invalid` for a URI that libpq does not read; nothing is connected.
+
+    A name after `?` that libpq does not know is shown where it is a plain word.
+    """
+    require_encoded(connection)
+    try:
+        conninfo_to_dict(connection.uri)
+    except psycopg.ProgrammingError as error:
+        unknown = _UNKNOWN.search(str(error))
+        what = f"unknown parameter {unknown.group(1)!r}" if unknown else "PostgreSQL's client library does not read it"
+        raise ConnectorError(
+            f"connection {connection.ref!r}: {what}", code="connection_uri_invalid", fix="correct where it is set"
+        ) from error
 
 
 def libpq_uri(connection: Connection) -> str:

@@ -19,9 +19,13 @@ ENGINE: Final = "PostgreSQL"
 WRITES: Final = "25006"
 """The SQLSTATE of a statement that would write in a read-only transaction, or on a standby."""
 
+_ABSENT: Final = {"42703": "column", "42P01": "relation", "3D000": "database"}
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_$]{0,62}"
+_ABSENT_NAME: Final = re.compile(rf'\b(column|relation|database) "?({_NAME}(?:\.{_NAME}){{0,2}})"? does not exist')
 _REASONS: Final = (
     ("42501", "the role lacks a privilege on an object it uses", "grant it, or use another role"),
     ("42P01", "a table it names does not exist", "check the names and the schema"),
+    ("42703", "a column it names does not exist", "check the names"),
     ("3F", "a schema it names does not exist", "check the names and the schema"),
     ("57014", "it reached its statement timeout, or somebody cancelled it", "raise statement_timeout, or ask for less"),
     ("55P03", "a lock was not granted within lock_timeout", "wait for the session that holds it, then run again"),
@@ -115,7 +119,7 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
     if is_lost(error):
         return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):
-        return login_refusal(unreachable)
+        return login_refusal(unreachable, absent_name(error, "database"))
     if state == "42501" and _names_row_security(error):
         if code == SOURCE.refused:
             return hidden_rows()
@@ -127,7 +131,9 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
         return ConnectorError(f"{message}: the server takes no writes", code=code, fix=_READ_ONLY_SINK)
     for prefix, reason, fix in _REASONS:
         if state.startswith(prefix):
-            return ConnectorError(f"{message}: {reason}", code=code, fix=fix)
+            name = absent_name(error, _ABSENT.get(state))
+            named = f"{message}: {reason}" if name is None else f"{message}: {reason}: {name!r}"
+            return ConnectorError(named, code=code, fix=fix)
     known = foreign_error(error, message, code)
     if known.code != code or _SQLSTATE.fullmatch(state) is None:
         return known
@@ -162,10 +168,23 @@ def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
             )
         message = "the PostgreSQL server does not answer at the connection's address"
         return foreign_error(error, message, unreachable, kind=ConnectionLostError)
-    return login_refusal(unreachable)
+    return login_refusal(unreachable, absent_name(error, "database"))
 
 
-def login_refusal(unreachable: str) -> ConnectionLostError:
+def absent_name(error: BaseException, kind: str | None) -> str | None:
+    """The column, relation or database that the server says does not exist. None unless its text has the English form
+    and the name is a plain identifier, with its schema and database at most; nothing else of the text is taken."""
+    found = _ABSENT_NAME.search(str(error).partition("\n")[0] if kind != "database" else str(error))
+    return found.group(2) if found is not None and found.group(1) == kind else None
+
+
+def login_refusal(unreachable: str, database: str | None = None) -> ConnectionLostError:
+    if database is not None:
+        return ConnectionLostError(
+            f"the PostgreSQL server answers and has no database {database!r}",
+            code=unreachable,
+            fix="check the name at the end of the connection's URI, or create the database",
+        )
     return ConnectionLostError(
         "the PostgreSQL server answers and refuses the login",
         code=unreachable,

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpone_core.connectors._sql.embedded import embedded_path
+from dpone_core.connectors._sql.embedded import embedded_path, missing_database
 from dpone_core.connectors.sqlite.source.probe import SqliteMetricProbe
 from dpone_core.connectors.sqlite.source.ranges import SqliteRanges
 from dpone_core.connectors.sqlite.source.reader import SqliteSource
-from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 from dpone_core.ports.session import SourcePorts
 
@@ -23,7 +22,7 @@ def open_source(connection: Connection) -> Iterator[SourcePorts]:
     """`sqlite:///relative` or `sqlite:////absolute`; ConnectorError `source_unreachable` when there is no file."""
     path = Path(embedded_path(connection))
     if not path.is_file():
-        raise ConnectorError(f"connection {connection.ref!r}: there is no database file", code="source_unreachable")
+        raise missing_database(connection)
     database = Database(path.absolute())
     source = SqliteSource(database)
     try:

@@ -43,19 +43,35 @@ def test_json_output_is_exactly_one_object_whatever_happens(project: Project, ar
     assert "Traceback" not in finished.stderr
 
 
-def test_an_unwritable_receipt_fails_the_step_and_leaves_stdout_alone(project: Project) -> None:
-    finished = project.dpone("run", "m.yaml", "--format", "json", "--receipt-path", "/dev/null/x/receipt.json")
+def test_a_receipt_that_cannot_be_written_at_the_end_fails_the_step_and_leaves_stdout_alone(project: Project) -> None:
+    """Its directory could be written when the run began; a hook makes a directory in its place."""
+    taken = project.root / "receipt.json"
+    process = project.start("run", "m.yaml", "--format", "json", "--receipt-path", str(taken))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "phase=" in line:
+            break
+    taken.mkdir()
+    (taken / "kept").touch()
+    finished = project.finished(process)
     assert finished.exit_code == 1 and finished.document["passed"] is True
     assert "DPONE_RECEIPT_NOT_WRITTEN" in finished.stderr and "Traceback" not in finished.stderr
 
 
-def test_an_evidence_directory_that_cannot_be_written_fails_the_load_after_its_commit(project: Project) -> None:
-    finished = project.run(environment={"DPONE_EVIDENCE_DIR": str(project.root / "shop.sqlite")})
+def test_evidence_that_cannot_be_written_any_more_fails_the_load_after_its_commit(project: Project) -> None:
+    """The directory could be written when the run began; while rows flow, a file takes its place."""
+    project.orders((number, "n", number) for number in range(50_000))
+    process = project.start("run", "m.yaml", "--format", "json")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "phase=extract" in line:
+            break
+    (project.root / "evidence").write_text("")
+    finished = project.finished(process)
     assert (finished.exit_code, finished.code) == (1, "evidence_publication_failed")
     assert finished.result["failure_context"]["failure_boundary"] == "post_commit"
     assert finished.result["failure_context"]["target_state"] == "mutation_returned_success"
-    assert len(project.target()) == 3
-    assert finished.receipt is not None and finished.receipt["evidence_path"] is None
+    assert project.target("SELECT count(*) FROM raw.orders") == [(50_000,)]
 
 
 def test_no_path_of_this_machine_is_shown(project: Project) -> None:

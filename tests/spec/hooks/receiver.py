@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,11 +14,13 @@ from typing import Any
 
 @dataclass(slots=True)
 class Receiver:
-    """`status`, `location` and `delay_seconds` say how it answers; `received` is what came, in order."""
+    """`status`, `location`, `delay_seconds` and `drips` (`head` or `body`) say how it answers; `received` is what came,
+    in order."""
 
     status: int = 204
     location: str | None = None
     delay_seconds: float = 0.0
+    drips: str = ""
     port: int = 0
     received: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
 
@@ -34,10 +36,21 @@ def receiving(receiver: Receiver) -> Iterator[Receiver]:
             document = json.loads(body) if body else None
             receiver.received.append((self.command, self.path, dict(self.headers), document))
             time.sleep(receiver.delay_seconds)
+            if receiver.drips:
+                self._drip()
+                return
             self.send_response(receiver.status)
             if receiver.location is not None:
                 self.send_header("Location", receiver.location)
             self.end_headers()
+
+        def _drip(self) -> None:
+            """A head, or a head and a body, a byte at a time and without end."""
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n" + (b"\r\n" if receiver.drips == "body" else b"X-Slow: "))
+            with suppress(OSError):
+                for _ in range(600):
+                    self.wfile.write(b"a")
+                    time.sleep(0.1)
 
         do_POST = do_GET = _answer
 

@@ -1,11 +1,13 @@
 """Markers and webhooks tell what happened to a load: names and counters, to a place nobody else learns (HOOK-25).
 
+HOOK-32: one deadline for the whole exchange.
 HOOK-18: a failed notification after the commit is exit 1 with a report, and the load stays committed.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -211,3 +213,18 @@ def test_a_dry_run_of_notifications_tells_nobody(project: Project, receiver: Rec
     finished = project.dpone("hooks", "execute", "m.yaml", "--phase", "post_hook", "--dry-run", "--format", "json")
     assert [step["status"] for step in finished.document["steps"]] == ["planned", "planned"]
     assert receiver.received == [] and not (project.root / "evidence").exists()
+
+
+@pytest.mark.parametrize("drips", ["head", "body"])
+def test_a_receiver_that_answers_a_byte_at_a_time_is_left_at_the_deadline(
+    project: Project, receiver: Receiver, drips: str
+) -> None:
+    """The deadline is one for the whole exchange; the body of an answer is not waited for."""
+    receiver.drips = drips
+    project.environment["DPONE_CONN_PAGER"] = receiver.url()
+    project.written(flow(source__options=hooks(post=[{**WEBHOOK, "options": {"timeout_seconds": 1}}])))
+    began = time.monotonic()
+    outcome = outcome_of(project.execute())
+    assert time.monotonic() - began < 30
+    assert outcome.passed is (drips == "body")
+    assert drips == "body" or (outcome.failure is not None and "webhook_unreachable" in outcome.failure.message)

@@ -29,6 +29,7 @@ from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_fakes import MemoryLegacy, legacy_ports
 from dpone_core.use_cases.plan import SideUnavailableError
+from dpone_core.wiring.runtime import NoCancellation
 from tests.spec.builders import append_flow, hook, hooks
 from tests.spec.lifecycle.harness import ActingJournal, Attempt
 
@@ -290,7 +291,7 @@ def test_a_target_that_cannot_be_measured_holds_the_state_back(tmp_path: Path) -
 
 
 @dataclass
-class Signals:
+class Signals(NoCancellation):
     """A Cancellation that records the depth of shields and delivers at a journal line."""
 
     depth: int = 0

@@ -203,7 +203,7 @@ class UnfencedLeases(LeaseStore):
         return replace(super().acquire(config, identity, now), row=None)
 
 
-class HeldSignals:
+class HeldSignals(NoCancellation):
     """A Cancellation whose signal arrives when the journal holds a line; the next checkpoint raises it."""
 
     def __init__(self, journal: Journal, *, after: str, interruption: BaseException) -> None:

@@ -74,3 +74,22 @@ def test_schema_and_models_agree_on_any_change(target: tuple[str, FieldPath], re
 
 def test_codes_of_distant_rules_are_not_those_of_fields() -> None:
     assert SEEN_BY_SCHEMA.isdisjoint({MISSING_FIELD, UNKNOWN_VALUE})
+
+
+def test_the_schema_says_what_stands_in_one_field() -> None:
+    """Tokens in a path, a line break in a NULL token, a table whose name makes no process name."""
+    files = {"path": "a.csv", "format": "csv", "columns": [{"name": "a", "type": "int64"}]}
+    flow = {
+        "kind": "dpone.flow.v1",
+        "name": "orders",
+        "source": {"type": "files", "options": files},
+        "sink": {"type": "duckdb", "connection_ref": "d", "table": {"name": "t"}, "strategy": {"mode": "full_refresh"}},
+    }
+    is_flow, is_batch = validator("dpone.flow.v1").is_valid, validator("dpone.batch.v1").is_valid
+    assert is_flow(flow)
+    assert not is_flow(changed(flow, ("source", "options", "path"), "a/{{ ds }}.csv"))
+    assert not is_flow(changed(flow, ("source", "options", "csv"), {"null_token": "NULL\n"}))
+    batch = {"kind": "dpone.batch.v1", "schemas": {"main": {"tables": ["orders", {"table": "a-b", "name": "ab"}]}}}
+    assert is_batch(batch)
+    assert not is_batch(changed(batch, ("schemas", "main", "tables", 0), "my-table"))
+    assert not is_batch(changed(batch, ("schemas", "main", "tables", 1), {"table": "a-b"}))

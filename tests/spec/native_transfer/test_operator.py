@@ -125,7 +125,8 @@ from pathlib import Path
 from dpone_core.api import RunOptions, RunProcessPorts, execute_run
 from dpone_core.invocation import RunArguments
 from contextlib import contextmanager
-class Cancellation:
+from dpone_core.wiring.runtime import NoCancellation
+class Cancellation(NoCancellation):
     entered = 0
     @contextmanager
     def shield(self):
@@ -133,8 +134,6 @@ class Cancellation:
         if Cancellation.entered == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         yield
-    def checkpoint(self):
-        pass
 options = RunOptions(arguments=RunArguments(run_id="p1"))
 execute_run(Path("m.yaml"), options, ports=RunProcessPorts(cancellation=Cancellation()))
 """

@@ -106,7 +106,7 @@ class FilesControlTables:
             content.whole_bytes += len(line)
             try:
                 _apply(json.loads(line), table, content)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
                 raise ConnectorError(
                     f"control table {table.name!r} holds a line that cannot be read", code="control_table_unreadable"
                 ) from error

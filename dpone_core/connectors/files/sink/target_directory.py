@@ -136,7 +136,7 @@ class TargetDirectory:
             ) from error
         try:
             return _description_of(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise ConnectorError(
                 "the target's description `_dpone_target.json` is not one that dpone wrote", code=_UNREADABLE
             ) from error

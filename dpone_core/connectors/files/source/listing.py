@@ -31,7 +31,7 @@ def matching_files(base: Path, request: ExtractRequest) -> tuple[Path, ...]:
         found = [Path(match) for match in glob.glob(str(path), recursive=True)]
     files = tuple(sorted(child for child in found if child.is_file()))
     if not files:
-        raise ConnectorError("no file matches the path of the source", code="source_object_not_found")
+        raise ConnectorError(f"no file matches the path {request.path!r}", code="source_object_not_found")
     return files
 
 
