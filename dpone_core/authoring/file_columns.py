@@ -48,12 +48,12 @@ class NdjsonSection(Section):
 
 
 FileColumns = Annotated[tuple[FileColumnSection, ...], Field(min_length=1)]
-FILE_FIELDS: Final = ("path", "format", "columns", "not_null", "csv", "ndjson")
+FILE_FIELDS: Final = ("path", "format", "columns", "schema_evolution", "csv", "ndjson")
 """Fields of `source.options` that belong to source type files alone."""
 
-FORMAT_FIELDS: Final = {"parquet": (), "csv": ("columns", "csv"), "ndjson": ("columns", "ndjson")}
+FORMAT_FIELDS: Final = {"parquet": ("schema_evolution",), "csv": ("columns", "csv"), "ndjson": ("columns", "ndjson")}
 """File format -> what a manifest may declare of it."""
-_DESCRIBES: Final = ("columns", "csv", "ndjson")
+_DESCRIBES: Final = ("columns", "schema_evolution", "csv", "ndjson")
 
 
 def format_rules() -> list[JsonValue]:
@@ -76,10 +76,12 @@ def file_findings(
     not_null: tuple[str, ...] | None,
     csv: CsvSection | None,
     ndjson: NdjsonSection | None,
+    schema_evolution: str | None,
     options: Path,
 ) -> Iterator[Finding]:
     """Broken rules of `source.options` of source type files; `options` is the path of that section."""
-    for name, given in (("columns", columns), ("csv", csv), ("ndjson", ndjson)):
+    given_fields = (("columns", columns), ("schema_evolution", schema_evolution), ("csv", csv), ("ndjson", ndjson))
+    for name, given in given_fields:
         if given is not None and file_format is not None and name not in FORMAT_FIELDS[file_format]:
             fix = "Parquet files describe themselves; remove it" if file_format == "parquet" else "remove it"
             yield _finding(CONFLICT, f"'{name}' has no effect on format {file_format}", fix, *options, name)

@@ -25,11 +25,13 @@ from dpone_core.authoring.validate import (
     closest,
 )
 from dpone_core.declared.registry import (
+    DEFAULTING_SINKS,
     DESIGNED_SINKS,
     FILE_SINKS,
     FILE_SOURCES,
     KEYED_SINKS,
     LEGACY_SINKS,
+    ROW_SECURED_SOURCES,
     descriptor_of,
 )
 from dpone_core.model.hook import HookOption, HookScalar, HookTraits
@@ -127,6 +129,10 @@ def _missing(name: str, why: str, *parent: PathPart) -> Finding:
 def _source_findings(process: ProcessSection) -> Iterator[Finding]:
     source = process.source
     options = source.options
+    if options.rows != "all" and source.type not in ROW_SECURED_SOURCES:
+        yield _conflict(
+            f"source type {source.type} does not know which rows are hidden", "remove it", *_OPTIONS, "rows"
+        )
     if source.type in FILE_SOURCES:
         for name, given in (("path", options.path), ("format", options.format)):
             if given is None:
@@ -140,7 +146,13 @@ def _source_findings(process: ProcessSection) -> Iterator[Finding]:
                 code=VALUE_INVALID, message="tokens are bound in SQL only", path=(*_OPTIONS, "path"), fix="use a glob"
             )
         yield from file_findings(
-            options.format, options.columns, options.not_null, options.csv, options.ndjson, _OPTIONS
+            options.format,
+            options.columns,
+            options.not_null,
+            options.csv,
+            options.ndjson,
+            options.schema_evolution,
+            _OPTIONS,
         )
         return
     if source.connection_ref is None:
@@ -310,6 +322,18 @@ def _sink_findings(process: ProcessSection) -> Iterator[Finding]:
     options: Path = ("sink", "options")
     yield from _design_findings(sink)
     legacy = sink.type in LEGACY_SINKS
+    if sink.options.target_defaults is not None and sink.type not in DEFAULTING_SINKS:
+        yield _conflict(
+            f"sink type {sink.type} leaves no column to its DEFAULT",
+            "give the columns in options.query",
+            *(*options, "target_defaults"),
+        )
+    if sink.options.target_defaults is not None and sink.strategy.mode is StrategyMode.FULL_REFRESH:
+        yield _conflict(
+            "'target_defaults' has no effect on full_refresh, which takes the source's columns",
+            "remove it",
+            *(*options, "target_defaults"),
+        )
     if sink.options.files is not None and sink.type not in FILE_SINKS:
         yield _conflict(f"'files' has no effect on sink type {sink.type}", "remove it", *options, "files")
     if legacy and sink.staging is not None:

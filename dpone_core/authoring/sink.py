@@ -9,7 +9,14 @@ from pydantic import ConfigDict, Field, JsonValue
 from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.source import TableSection, type_is
-from dpone_core.declared.registry import DESIGNED_SINKS, FILE_SINKS, KEYED_SINKS, LEGACY_SINKS, SINK_TYPES
+from dpone_core.declared.registry import (
+    DEFAULTING_SINKS,
+    DESIGNED_SINKS,
+    FILE_SINKS,
+    KEYED_SINKS,
+    LEGACY_SINKS,
+    SINK_TYPES,
+)
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import PartitionGranularity, RowIdentityMode, UnsupportedPolicy
 from dpone_core.model.read_window import WindowValues
@@ -26,6 +33,7 @@ def _design(schema: JsonValue) -> dict[str, JsonValue]:
 
 
 _REPLACES: Final[JsonValue] = {"properties": {"mode": {"const": "partition_replace"}}, "required": ["mode"]}
+_REFRESHES: Final[JsonValue] = {"properties": {"mode": {"const": "full_refresh"}}, "required": ["mode"]}
 _KEY_ONLY: Final[JsonValue] = {"properties": {"order_by": False, "storage": {"properties": {"clickhouse": False}}}}
 if TYPE_CHECKING:
     SinkType = ConnectorType
@@ -53,6 +61,10 @@ _TYPE_RULES: Final[dict[str, JsonValue]] = {
                     }
                 },
             },
+        },
+        {
+            "if": {"properties": {"type": type_is(DEFAULTING_SINKS), "strategy": {"not": _REFRESHES}}},
+            "else": {"properties": {"options": {"properties": {"target_defaults": False}}}},
         },
         {
             "if": {"properties": {"type": type_is(LEGACY_SINKS)}},
@@ -222,6 +234,8 @@ class SinkOptionsSection(Section):
     """Files of a target of type files; Parquet unless given."""
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE
     """`add_columns` adds nullable columns; nothing ever narrows or drops one."""
+    target_defaults: ColumnNames | None = None
+    """Columns that the source lacks and the target fills by their DEFAULT; not under full_refresh."""
     normalization: NormalizationSection | None = None
     """Nested columns as child tables."""
 

@@ -15,7 +15,7 @@ from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName,
 from dpone_core.authoring.patterns import DURATION_PATTERN, NO_TOKENS, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
-from dpone_core.declared.registry import FILE_SOURCES
+from dpone_core.declared.registry import FILE_SOURCES, ROW_SECURED_SOURCES
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import CheckpointsType
 from dpone_core.model.special_values import SpecialValue
@@ -127,7 +127,9 @@ class SourceOptionsSection(Section):
     columns: FileColumns | None = None
     """Columns of CSV or NDJSON files; a CSV file without them is text."""
     not_null: ColumnNames | None = None
-    """Columns of files that hold no NULL; one that does is refused while reading."""
+    """Columns that hold no NULL, whatever the source says of them; one that does is refused while reading."""
+    schema_evolution: Literal["refuse", "widen"] | None = None
+    """What Parquet files of one path may differ in: `widen` reads absent columns as NULL and takes the wider type."""
     csv: CsvSection | None = None
     """CSV dialect."""
     ndjson: NdjsonSection | None = None
@@ -138,6 +140,8 @@ class SourceOptionsSection(Section):
     """Cursor of incremental strategies."""
     partitioning: PartitioningSection | None = None
     """Key ranges of native transfer."""
+    rows: Literal["all", "visible"] = "all"
+    """`visible` loads only the rows that row level security shows to the role; `all` refuses a filtered read."""
     special_values: Annotated[tuple[SpecialValueSection, ...], Field(min_length=1)] | None = None
     """Values without an exact form that are converted and counted instead of refused."""
 
@@ -147,6 +151,12 @@ class SourceSection(Section):
 
     model_config = ConfigDict(
         json_schema_extra={
+            "allOf": [
+                {
+                    "if": {"properties": {"type": type_is(ROW_SECURED_SOURCES)}, "required": ["type"]},
+                    "else": {"properties": {"options": {"properties": {"rows": {"const": "all"}}}}},
+                }
+            ],
             "if": {"properties": {"type": type_is(FILE_SOURCES)}, "required": ["type"]},
             "then": {
                 "required": ["options"],

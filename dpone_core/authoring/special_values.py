@@ -29,6 +29,13 @@ def special_value_findings(options: SourceOptionsSection) -> Iterator[Finding]:
                     fix="keep one of the two",
                 )
             seen.add((column, rule.value))
+            if rule.becomes is None and column in (options.not_null or ()):
+                yield Finding(
+                    code=CONFLICT,
+                    message="the column becomes NULL by this rule, and not_null says that it holds none",
+                    path=(*path, "columns", number),
+                    fix="remove one of the two, or write another value",
+                )
             if options.incremental is not None and column == options.incremental.cursor_column:
                 yield Finding(
                     code=CONFLICT,

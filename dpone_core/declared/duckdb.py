@@ -95,5 +95,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         identifier_limit_bytes=206,
         memory_limit_bytes=MEMORY_LIMIT_BYTES,
         default_schema="main",
+        column_defaults=True,
     ),
 )

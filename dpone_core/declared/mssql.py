@@ -45,6 +45,8 @@ def _finaliser(strategy: StrategyMode, name: str, atomic_for: str, *assumes: str
     )
 
 
+MAX_COLUMNS: Final = 1024
+
 DESCRIPTOR: Final = ConnectorDescriptor(
     type=ConnectorType.MSSQL,
     sql=SqlTraits(
@@ -91,5 +93,6 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         identifier_limit_bytes=128,
         memory_limit_bytes=None,
         default_schema="dbo",
+        max_columns=MAX_COLUMNS,
     ),
 )

@@ -22,6 +22,7 @@ from dpone_core.model.vocabulary import LoadPath, RetryClassification, StrategyM
 _DELIVERY: Final = (
     "one publication per load id: its marker is written in the same transaction and looked at before any repetition"
 )
+MAX_COLUMNS: Final = 1600
 _OWNER: Final = "the role owns the target"
 
 DESCRIPTOR: Final = ConnectorDescriptor(
@@ -47,6 +48,7 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         incremental=True,
         key_ranges=True,
         special_values=(SpecialValue.INFINITY, SpecialValue.NEGATIVE_INFINITY, SpecialValue.NAN),
+        row_security=True,
     ),
     sink=SinkTraits(
         load_path=LoadPath.STAGED,
@@ -88,6 +90,8 @@ DESCRIPTOR: Final = ConnectorDescriptor(
         identifier_limit_bytes=63,
         memory_limit_bytes=None,
         default_schema="public",
+        column_defaults=True,
+        max_columns=MAX_COLUMNS,
         key_ranges=True,
     ),
 )

@@ -54,12 +54,16 @@ SOURCE_TYPES: Final = _sources(lambda source: True)
 SINK_TYPES: Final = _sinks(lambda sink: True)
 FILE_SOURCES: Final = _sources(lambda source: bool(source.formats))
 """They read `options.path` in `options.format`; every other source reads a table or a query of a connection."""
+ROW_SECURED_SOURCES: Final = _sources(lambda source: source.row_security)
+"""They know which rows a policy hides, and take `options.rows`."""
 FILE_SINKS: Final = _sinks(lambda sink: bool(sink.formats))
 """They take `options.files`."""
 LEGACY_SINKS: Final = _sinks(lambda sink: sink.load_path is LoadPath.LEGACY)
 """They stage nothing and publish by their own write."""
 DESIGNED_SINKS: Final = _sinks(lambda sink: sink.physical_design)
 """They take a whole `physical_design`."""
+DEFAULTING_SINKS: Final = _sinks(lambda sink: sink.column_defaults)
+"""They take `options.target_defaults`."""
 KEYED_SINKS: Final = _sinks(
     lambda sink: not sink.physical_design and sink.finaliser_for(StrategyMode.PARTITION_REPLACE) is not None
 )

@@ -142,8 +142,9 @@ def acceptance_section(markup: Markup, details: JsonView, strategy: str | None) 
         counted = {side: snapshot.count("row_count") for side, snapshot in snapshots.items()}
         measures.append(("Rows", "", counted))
     for kind, key in (("NULL values", "null_counts"), ("distinct values", "distinct_counts")):
+        found = {side: dict(one.pairs(key)) for side, one in snapshots.items()}
         for column in _columns(snapshots, key):
-            counts = {side: count_or_none(dict(one.pairs(key)).get(column)) for side, one in snapshots.items()}
+            counts = {side: count_or_none(of_side.get(column)) for side, of_side in found.items()}
             measures.append((column, kind, counts))
     rows = [
         (

@@ -69,7 +69,7 @@ def prepare_extraction(
     ConnectorError.
     """
     request = build_source_request(config, token_values)
-    schema = source.source.describe(request)
+    schema = apply_not_null(source.source.describe(request), request.reading.not_null)
     refuse_unloadable(schema, from_files=config.source.type is ConnectorType.FILES)
     next_cursor = None
     incremental = config.source.incremental if config.sink.strategy.mode.is_incremental else None
@@ -92,6 +92,7 @@ def prepare_extraction(
         plan.target.strategy,
         plan.target.schema_evolution,
         plan.target.unique_key,
+        config.sink.target_defaults,
     )
     _refuse_unknown_keys(config, schema)
     return Extraction(
@@ -133,6 +134,25 @@ def build_source_request(config: LoadConfig, token_values: Mapping[str, str]) ->
         format=config.source.format,
         reading=config.source.reading,
         special_values=config.source.special_values,
+        visible_rows=config.source.visible_rows,
+    )
+
+
+def apply_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
+    """The schema with the columns of `source.options.not_null` not nullable: reading stops at a NULL in one, and
+    staging has no place for it. Raises SourceRefusedError `source_schema_inconsistent` for a name that the source
+    lacks."""
+    for name in names:
+        if schema.find(name) is None:
+            raise SourceRefusedError(
+                f"not_null names column '{name}', which the source does not have",
+                code="source_schema_inconsistent",
+                fix="correct the name; it is compared exactly, including case",
+            )
+    return TableSchema(
+        columns=tuple(
+            replace(column, nullable=column.nullable and column.name not in names) for column in schema.columns
+        )
     )
 
 

@@ -23,6 +23,7 @@ from dpone_core.model.hook import HookDefinition
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.special_values import unknown_counts
 from dpone_core.model.vocabulary import SourceState, StateType
+from dpone_core.planning.planner import VISIBLE_ROWS
 from dpone_core.ports.hooks import HookOutcome
 from dpone_core.ports.state import CursorStateMovedError, SavedCursor
 from dpone_core.quality.execution import QualityGateExecution
@@ -70,6 +71,8 @@ class ETLProcessor:
         """Writes the `started` audit row before anything is mutated, also before pre-hooks."""
         context, plan = self.context, self.context.plan
         context.step_log.record_start(context.config.source.table)
+        if plan.source.visible_rows:
+            context.step_log.warnings.append(VISIBLE_ROWS)
         if context.config.sink.governance.persist_decisions:
             for decision in plan.decisions:
                 context.step_log.record_decision(decision)
@@ -104,6 +107,7 @@ class ETLProcessor:
                 "columns": len(extraction.schema.columns),
                 "target_absent": extraction.target.created,
                 "added_columns": list(extraction.target.added.names),
+                **({"source_rows": "visible"} if context.plan.source.visible_rows else {}),
             }
         context.commit_state.window = extraction.read_window
         context.commit_state.result = LoadResult(converted_values=unknown_counts(extraction.request.special_values))

@@ -45,6 +45,7 @@ def stage_request(context: LoadContext, payload: LoadInput) -> StageRequest:
         lineage=lineage_columns(context),
         unique_key=target.unique_key,
         target_only=payload.extraction.target.target_only,
+        defaults=context.config.sink.target_defaults,
         fence=None if context.lease is None else context.lease.row,
     )
 

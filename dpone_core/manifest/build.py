@@ -81,6 +81,7 @@ def _source(process: AuthoredProcess, query: SqlText | None) -> SourceConfig:
             for rule in source.options.special_values or ()
             for column in rule.columns
         ),
+        visible_rows=source.options.rows == "visible",
     )
 
 
@@ -93,6 +94,7 @@ def _reading(options: SourceOptionsSection) -> FileReading:
             if (typed := declared_type(column.type)) is not None
         ),
         not_null=options.not_null or (),
+        widen=options.schema_evolution == "widen",
         csv=CsvDialect(delimiter=csv.delimiter, header=csv.header, null=csv.null_token),
         missing=(options.ndjson or NdjsonSection()).missing,
     )
@@ -162,6 +164,7 @@ def _sink(sink: SinkSection) -> SinkConfig:
         ),
         physical_design=_physical_design(sink),
         schema_evolution=sink.options.schema_evolution,
+        target_defaults=sink.options.target_defaults or (),
     )
 
 

@@ -104,7 +104,8 @@ class SourceTraits:
 
     With `formats` it reads files at a path, and no tables: `options.path` and `options.format` take their place.
     `ranged_formats` are those of its `formats` that have key ranges, `special_values` those of its engine's values that
-    a manifest may convert. With an `engine` the source runs inside this process: opening it takes the engine's lock,
+    a manifest may convert. With `row_security` it refuses rows that a policy hides, unless a manifest declares to read
+    visible ones. With an `engine` the source runs inside this process: opening it takes the engine's lock,
     and a sink of the same path shares what is opened.
     """
 
@@ -116,6 +117,7 @@ class SourceTraits:
     key_ranges: bool = False
     ranged_formats: tuple[str, ...] = ()
     special_values: tuple[SpecialValue, ...] = ()
+    row_security: bool = False
     engine: EngineScope | None = None
 
 
@@ -137,7 +139,8 @@ class Finaliser:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTraits:
     """`identifier_limit_bytes` bounds staging names; `memory_limit_bytes` is set on every session and shown by plan,
-    None for an engine that runs elsewhere.
+    None for an engine that runs elsewhere. `max_columns` is the most that one of its tables has,
+    `column_defaults` whether a load may leave columns to their DEFAULT.
 
     With `formats` it writes files of `options.files`. `physical_design` says whether a target that dpone creates takes
     a sorting key, a partition key and storage options.
@@ -149,6 +152,8 @@ class SinkTraits:
     identifier_limit_bytes: int
     memory_limit_bytes: int | None
     default_schema: str
+    max_columns: int | None = None
+    column_defaults: bool = False
     statements: bool = True
     key_ranges: bool = False
     formats: tuple[str, ...] = ()

@@ -50,11 +50,12 @@ class CsvDialect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
     """How files are read. Empty `columns` means that the file names its own; a NULL in a `not_null` column stops the
-    read.
+    read. With `widen` files that describe themselves may lack columns and have narrower types.
     """
 
     columns: tuple[Column, ...] = ()
     not_null: tuple[str, ...] = ()
+    widen: bool = False
     csv: CsvDialect = field(default_factory=CsvDialect)
     missing: MissingKeys = MissingKeys.REFUSE
 

@@ -76,7 +76,10 @@ class PartitioningConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """Where rows come from; exactly one of `table`, `query` and `path` is set."""
+    """Where rows come from; exactly one of `table`, `query` and `path` is set.
+
+    With `visible_rows` a policy of the source may hide rows from the role; without it that is an error.
+    """
 
     type: ConnectorType
     connection_ref: str | None = None
@@ -88,6 +91,7 @@ class SourceConfig:
     incremental: IncrementalConfig | None = None
     partitioning: PartitioningConfig | None = None
     special_values: tuple[SpecialValueRule, ...] = ()
+    visible_rows: bool = False
 
     @property
     def dataset(self) -> str:
@@ -188,6 +192,7 @@ class SinkConfig:
     governance: GovernanceConfig = field(default_factory=GovernanceConfig)
     physical_design: PhysicalDesign = field(default_factory=PhysicalDesign)
     schema_evolution: SchemaEvolution = SchemaEvolution.REFUSE
+    target_defaults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ class SourcePlan:
     partitioning: PartitioningConfig | None = None
     special_values: tuple[SpecialValueRule, ...] = ()
     columns: tuple[Column, ...] = ()
+    visible_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,8 @@ class TargetPlan:
     allow_empty: bool = False
     default_schema: str = ""
     order_by: tuple[str, ...] = ()
+    max_columns: int | None = None
+    defaults: tuple[str, ...] = ()
 
     def ref(self, identity: LoadIdentity) -> LoadRef:
         """Finds any load of this target, also one of a process that has died."""

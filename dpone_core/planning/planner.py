@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 from dpone_core.model.artifacts import STAGING, artifact_prefix
 from dpone_core.model.connector import ConnectorDescriptor
@@ -13,6 +14,8 @@ from dpone_core.model.vocabulary import HookPhase, LoadPath, StrategyMode
 from dpone_core.planning.hooks import HookGraph, judge_hooks
 from dpone_core.planning.lineage import LineageChoice, choose_lineage
 from dpone_core.planning.route import Route, RouteRefusedError, choose_route
+
+VISIBLE_ROWS: Final = "source_rows_visible_only"
 
 
 def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDescriptor) -> LoadPlan:
@@ -39,14 +42,15 @@ def plan_load(config: LoadConfig, source: ConnectorDescriptor, sink: ConnectorDe
             partitioning=config.source.partitioning,
             special_values=config.source.special_values,
             columns=config.source.reading.columns,
+            visible_rows=config.source.visible_rows,
         ),
         targets=(target,),
         pre_hooks=HookGraph.of(hooks, HookPhase.PRE).ordered,
         post_hooks=HookGraph.of(hooks, HookPhase.POST).ordered,
         state=config.state,
         audit_schema=config.sink.governance.state_schema if config.sink.governance.audit else None,
-        decisions=_decisions(config, route, lineage),
-        warnings=lineage.warnings,
+        decisions=(*_decisions(config, route, lineage), *_row_decisions(config)),
+        warnings=(*lineage.warnings, *(warning for each in _row_decisions(config) for warning in each.warnings)),
     )
 
 
@@ -84,6 +88,8 @@ def _target_plan(config: LoadConfig, route: Route, lineage: LineageChoice) -> Ta
         lineage_columns=lineage.columns,
         has_metric_probe=route.sink.metric_probe,
         memory_limit_bytes=route.sink.memory_limit_bytes,
+        max_columns=route.sink.max_columns,
+        defaults=sink.target_defaults,
         default_schema=route.sink.default_schema,
         allow_empty=sink.strategy.allow_empty,
         order_by=_order_by(config, route),
@@ -95,6 +101,24 @@ def _order_by(config: LoadConfig, route: Route) -> tuple[str, ...]:
     strategy, design = config.sink.strategy, config.sink.physical_design
     by_key = route.sink.physical_design and strategy.mode is StrategyMode.INCREMENTAL_MERGE
     return design.order_by or (strategy.unique_key if by_key else ())
+
+
+def _row_decisions(config: LoadConfig) -> tuple[RuntimeDecision, ...]:
+    """The decision to load what the source shows to the role; none where every row is demanded."""
+    if not config.source.visible_rows:
+        return ()
+    return (
+        RuntimeDecision(
+            decision_id="source.rows",
+            phase="extract",
+            component="planner",
+            category="source_row_security",
+            requested="visible",
+            selected="visible",
+            release_gate=ReleaseGate.WARNING,
+            warnings=(VISIBLE_ROWS,),
+        ),
+    )
 
 
 def _decisions(config: LoadConfig, route: Route, lineage: LineageChoice) -> tuple[RuntimeDecision, ...]:

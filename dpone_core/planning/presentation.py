@@ -44,6 +44,7 @@ def plan_json(plan: LoadPlan, snapshot: QualityExecutionSnapshot) -> dict[str, o
         },
         **_partitioning(plan),
         **_special_values(plan),
+        **({"source_rows": "visible"} if plan.source.visible_rows else {}),
         "targets": [_target(target) for target in plan.targets],
         "delivery": delivery_semantics(plan),
         "hooks": {
@@ -159,6 +160,8 @@ def _target(target: TargetPlan) -> dict[str, object]:
         "schema_evolution": target.schema_evolution.value,
         "lineage_columns": list(target.lineage_columns),
         "memory_limit_bytes": target.memory_limit_bytes,
+        **({"max_columns": target.max_columns} if target.max_columns is not None else {}),
+        **({"target_defaults": list(target.defaults)} if target.defaults else {}),
         **({"file_format": design.file_format} if design.file_format is not None else {}),
     }
 

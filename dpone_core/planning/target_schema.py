@@ -36,7 +36,8 @@ class TargetSchemaDiffersError(ETLExecutionError):
         self.differences = differences
         super().__init__(
             "the existing target cannot take the source's rows: " + "; ".join(differences),
-            fix="align the tables, or set sink.options.schema_evolution: add_columns for new columns",
+            fix="align the tables, or declare: sink.options.schema_evolution: add_columns for new columns,"
+            " source.options.not_null for columns without NULL, sink.options.target_defaults for those with a DEFAULT",
         )
 
 
@@ -90,8 +91,10 @@ def decide_target_schema(
     strategy: StrategyMode,
     evolution: SchemaEvolution,
     unique_key: tuple[str, ...] = (),
+    defaults: tuple[str, ...] = (),
 ) -> TargetSchemaDecision:
-    """Decides the staged schema and the columns to add. `arriving` is the source's schema.
+    """Decides the staged schema and the columns to add. `arriving` is the source's schema; columns of `defaults` are
+    left to the target.
 
     Raises TargetSchemaDiffersError before anything is changed. In a merge the key columns are treated as not nullable,
     because a merge refuses NULL in its key (LIFE-32).
@@ -106,12 +109,13 @@ def decide_target_schema(
         return TargetSchemaDecision(payload=TableSchema(columns=followed), added=empty, created=False)
     whole = TableSchema(columns=(*arriving.columns, *lineage.columns))
     missing = tuple(column for column in whole.columns if existing.find(column.name) is None)
-    differences = _differences(whole, existing)
+    differences = (*_differences(whole, existing, defaults), *_misnamed(defaults, arriving, existing))
     if evolution is SchemaEvolution.REFUSE:
-        differences += tuple(f"column '{c.name}' {c.type} is missing in the target" for c in missing)
+        differences += tuple(f"column '{c.name}' {c.type} is missing in the target, or computed by it" for c in missing)
     if differences:
         raise TargetSchemaDiffersError(differences)
-    target_only = tuple(c for c in existing.business_columns if whole.find(c.name) is None)
+    absent = tuple(c for c in existing.business_columns if whole.find(c.name) is None)
+    target_only = tuple(column for column in absent if column.name not in defaults)
     return TargetSchemaDecision(
         payload=TableSchema(
             columns=(
@@ -138,10 +142,19 @@ def _follow_source(arriving: Column, existing: Column | None) -> Column:
     return Column(name=arriving.name, type=existing.type, nullable=arriving.nullable or existing.nullable)
 
 
-def _differences(arriving: TableSchema, existing: TableSchema) -> tuple[str, ...]:
+def _misnamed(defaults: tuple[str, ...], arriving: TableSchema, existing: TableSchema) -> tuple[str, ...]:
+    return tuple(
+        f"target_defaults names column '{name}', which the {side}"
+        for name in defaults
+        for side, wrong in (("source has", arriving.find(name)), ("target lacks", not existing.find(name)))
+        if wrong
+    )
+
+
+def _differences(arriving: TableSchema, existing: TableSchema, defaults: tuple[str, ...]) -> tuple[str, ...]:
     found: list[str] = []
     for column in existing.columns:
-        if arriving.find(column.name) is None and not column.nullable:
+        if arriving.find(column.name) is None and not column.nullable and column.name not in defaults:
             found.append(f"target column '{column.name}' {column.type} is not nullable and the source does not have it")
     for column in arriving.columns:
         target = existing.find(column.name)

@@ -59,6 +59,7 @@ class StageRequest:
     lineage: LineageColumns
     unique_key: tuple[str, ...] = ()
     target_only: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
     fence: HeldRow | None = None
 
     @property

@@ -37,7 +37,8 @@ class CursorWindow:
 class ExtractRequest:
     """What to read: exactly one of table, query and path; token values are bound as parameters of the query. `reading`
     declares what files do not say themselves. `special_values` are converted before everything else: windows, ranges,
-    metrics and rows see converted values only."""
+    metrics and rows see converted values only. Without `visible_rows` a policy that hides rows from the role is a
+    ConnectorError `source_rows_hidden`, of every method that would read them."""
 
     table: TableName | None = None
     query: SqlText | None = None
@@ -47,6 +48,7 @@ class ExtractRequest:
     reading: FileReading = field(default_factory=FileReading)
     window: CursorWindow | None = None
     special_values: tuple[SpecialValueRule, ...] = ()
+    visible_rows: bool = False
 
 
 class BatchStream(Protocol):

@@ -273,6 +273,13 @@ class SourceConformance:
         nulls = sum(batch.column("name").null_count for batch in self._batches(source, source.request))
         assert nulls == source.rows // 2
 
+    def test_a_null_in_a_column_declared_not_nullable_stops_the_read(self, source: OpenSource) -> None:
+        schema = source.ports.source.describe(source.request)
+        declared = TableSchema(columns=tuple(replace(column, nullable=False) for column in schema.columns))
+        with pytest.raises(ConnectorError, match="'name'") as raised:
+            list(source.ports.source.open_stream(source.request, declared).batches())
+        assert raised.value.code == "source_value_out_of_range"
+
     def test_an_absent_dataset_is_named_so(self, source: OpenSource) -> None:
         with pytest.raises(ConnectorError) as raised:
             source.ports.source.describe(source.absent)

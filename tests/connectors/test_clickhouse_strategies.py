@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors.clickhouse.catalog import artifact_of
+from dpone_core.connectors.clickhouse.cluster import missing_macros
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.sink.publish import publish
 from dpone_core.errors import ConnectorError
@@ -288,6 +289,15 @@ def test_a_database_without_exchange_is_refused_before_the_load(sink: OpenSink, 
         sink.ports.target.preflight(request(table, "L0", strategy))
     assert raised.value.code == "finaliser_assumption_failed"
     assert sink.ports.target.leftovers(table, None) == ()
+
+
+def test_an_unknown_cluster_and_missing_macros_are_named(sink: OpenSink) -> None:
+    design = PhysicalDesign(order_by=("id",), cluster="nowhere")
+    asked = replace(request(fresh_table(), "L0", StrategyMode.FULL_REFRESH), physical_design=design)
+    with pytest.raises(ConnectorError, match="'nowhere'") as raised:
+        sink.ports.target.preflight(asked)
+    assert raised.value.code == "finaliser_assumption_failed" and "cluster" in str(raised.value.fix)
+    assert missing_macros(session_of(sink)) == ("shard", "replica")
 
 
 def test_every_session_waits_for_its_inserts(sink: OpenSink) -> None:

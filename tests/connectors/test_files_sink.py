@@ -25,6 +25,7 @@ from dpone_core.connectors._arrow.types import arrow_schema
 from dpone_core.connectors.files.open import open_source, ports_of
 from dpone_core.connectors.files.sink.load import FilesLoad
 from dpone_core.connectors.files.sink.target_directory import TargetDirectory
+from dpone_core.connectors.files.text_blocks import BLOCK_BYTES
 from dpone_core.errors import CommitOutcomeUnknownError, ConnectorError, LeaseLostError
 from dpone_core.model.load_config import PhysicalDesign, TableName
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
@@ -136,6 +137,28 @@ def test_every_value_comes_back_exactly(
     (found,) = FilesLoad(tmp_path).read_back(request)
     assert found.column(0).cast(sent.column(0).type).equals(sent.column(0))
     assert str(found.column(0)) == str(sent.column(0))
+
+
+@pytest.mark.parametrize("file_format", ["csv", "ndjson"])
+def test_line_ends_inside_of_texts_come_back_across_the_blocks_of_a_large_file(
+    tmp_path: Path, file_format: str
+) -> None:
+    schema = TableSchema(columns=(Column(name="v", type=ColumnType(kind=KIND.STRING)),))
+    request = request_for(file_format=file_format, schema=schema)
+    texts = [("x" if number % 2 else "") + "\r\n" * 40_000 + '\r"\n' for number in range(120)]
+    FilesLoad(tmp_path).load(request, iter([pa.RecordBatch.from_pydict({"v": texts})]))
+    assert sum(path.stat().st_size for path in tmp_path.rglob("part-*")) > 2 * BLOCK_BYTES
+    assert [text for batch in FilesLoad(tmp_path).read_back(request) for text in batch.column(0).to_pylist()] == texts
+
+
+def test_a_csv_file_without_the_column_that_is_counted_keeps_its_rows(tmp_path: Path) -> None:
+    FilesLoad(tmp_path).load(request_for(), iter([orders(1, 2)]))
+    added = TableSchema(columns=(Column(name="added", type=ColumnType(kind=KIND.INT64)),))
+    TargetDirectory(base=tmp_path, table=TABLE).add_columns(added)
+    measured = ports_of(tmp_path).metrics
+    assert measured is not None
+    asked = MetricRequest(side=Side.TARGET, table=TABLE, row_count=True, null_counts=("added",))
+    assert measured.collect(asked) == {"row_count": 2, "null_counts": {"added": 2}, "distinct_counts": {}}
 
 
 def test_nan_and_infinity_survive_where_the_format_has_them_and_are_refused_where_not(tmp_path: Path) -> None:

@@ -95,6 +95,12 @@ REFUSED: Final[dict[str, tuple[ColumnType, Any]]] = {
     "infinity": (ColumnType(kind=K.FLOAT32), float("-inf")),
     "a year before 1": (ColumnType(kind=K.DATE), -800_000),
     "a year after 9999": (ColumnType(kind=K.TIMESTAMP, fraction=0), 300_000_000_000),
+    "the day before the first": (ColumnType(kind=K.DATE), -719_163),
+    "the day after the last": (ColumnType(kind=K.DATE), 2_932_897),
+    "the moment before the first": (ColumnType(kind=K.TIMESTAMP, fraction=6), -62_135_596_800_000_001),
+    "the moment after the last": (ColumnType(kind=K.TIMESTAMP, fraction=6), 253_402_300_800_000_000),
+    "the instant before the first": (ColumnType(kind=K.TIMESTAMP_TZ, fraction=6), -62_135_596_800_000_001),
+    "the instant after the last": (ColumnType(kind=K.TIMESTAMP_TZ, fraction=6), 253_402_300_800_000_000),
     "a digit too many": (ColumnType(kind=K.TIMESTAMP, fraction=7), 1),
 }
 
@@ -104,7 +110,9 @@ def test_a_value_sql_server_does_not_hold_is_refused_by_column(sink: OpenSink, w
     column, value = REFUSED[what]
     schema, table = keyed(column), fresh_table()
     wanted = arrow_schema(schema)
-    raw = {K.DATE: pa.int32(), K.TIMESTAMP: pa.int64()}.get(column.kind, wanted.field(1).type)
+    raw = {K.DATE: pa.int32(), K.TIMESTAMP: pa.int64(), K.TIMESTAMP_TZ: pa.int64()}.get(
+        column.kind, wanted.field(1).type
+    )
     rows = pa.RecordBatch.from_arrays(
         [pa.array([1], pa.int64()), pa.array([value], raw).cast(wanted.field(1).type)], schema=wanted
     )

@@ -84,6 +84,92 @@ def test_files_of_another_schema_are_refused_by_position(tmp_path: Path, other: 
     assert "file 1" in str(raised.value) and "canary" not in str(raised.value)
 
 
+def test_columns_are_matched_by_name_whatever_their_order(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", {"i": pa.array([1]), "j": pa.array(["2"])})
+    write(tmp_path, "b.parquet", {"j": pa.array(["3"]), "i": pa.array([4])})
+    assert rows_of(tmp_path, ExtractRequest(path="*.parquet", format="parquet")) == [
+        {"i": 1, "j": "2"}, {"i": 4, "j": "3"},
+    ]  # fmt: skip
+
+
+def test_a_column_that_is_nullable_in_one_file_is_nullable(tmp_path: Path) -> None:
+    for name, nullable in (("a", False), ("b", True)):
+        schema = pa.schema([pa.field("i", pa.int64(), nullable=nullable), pa.field("k", pa.int64(), nullable=False)])
+        pq.write_table(pa.table({"i": [1], "k": [2]}, schema=schema), tmp_path / f"{name}.parquet")
+    request = ExtractRequest(path="*.parquet", format="parquet")
+    with open_source(connection(f"file:///{tmp_path}")) as ports:
+        assert [column.nullable for column in ports.source.describe(request).columns] == [True, False]
+
+
+def test_differences_name_columns_both_types_and_a_way_out(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", {"i": pa.array([1], pa.int32()), "gone": pa.array([1])})
+    write(tmp_path, "b.parquet", {"i": pa.array([1], pa.int64()), "new": pa.array([1])})
+    write(tmp_path, "c.parquet", {"i": pa.array([1], pa.int64()), "gone": pa.array([1]), "new": pa.array([1])})
+    with pytest.raises(ConnectorError) as raised:
+        rows_of(tmp_path, ExtractRequest(path="*.parquet", format="parquet"))
+    assert str(raised.value).endswith(
+        "column 'i' is int32 in file 0 and int64 in file 1; column 'gone' is in file 0 and not in file 1;"
+        " column 'new' is in file 1 and not in file 0"
+    )
+    assert "schema_evolution: widen" in str(raised.value.fix)
+
+
+WIDENED = [
+    (pa.array([1], pa.int8()), pa.array([2**40]), pa.int64(), [1, 2**40]),
+    (pa.array([255], pa.uint8()), pa.array([-1], pa.int8()), pa.int16(), [255, -1]),
+    (pa.array([0.5], pa.float32()), pa.array([0.1]), pa.float64(), [0.5, 0.1]),
+    (
+        pa.array([Decimal("1.5")], pa.decimal128(3, 1)),
+        pa.array([Decimal("0.25")], pa.decimal128(4, 3)),
+        pa.decimal128(5, 3),
+        [Decimal("1.500"), Decimal("0.250")],
+    ),
+    (
+        pa.array([datetime(2026, 1, 1)], pa.timestamp("ms")),
+        pa.array([datetime(2026, 1, 1, 0, 0, 0, 1)], pa.timestamp("us")),
+        pa.timestamp("us"),
+        [datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 0, 1)],
+    ),
+    (pa.nulls(1), pa.array(["x"]), pa.string(), [None, "x"]),
+    (pa.array(["x"]), pa.nulls(1), pa.string(), ["x", None]),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "type_", "values"), WIDENED)
+def test_declared_files_widen_exactly(
+    tmp_path: Path, first: pa.Array, second: pa.Array, type_: pa.DataType, values: list[object]
+) -> None:
+    write(tmp_path, "a.parquet", {"v": first})
+    write(tmp_path, "b.parquet", {"v": second, "new": pa.array([7])})
+    widened = ExtractRequest(path="*.parquet", format="parquet", reading=FileReading(widen=True))
+    with open_source(connection(f"file:///{tmp_path}")) as ports:
+        batches = list(ports.source.open_stream(widened, ports.source.describe(widened)).batches())
+    assert {batch.schema.field("v").type for batch in batches} == {type_}
+    assert [row["v"] for batch in batches for row in batch.to_pylist()] == values
+    assert [row["new"] for batch in batches for row in batch.to_pylist()] == [None, 7]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.array([1]), pa.array(["1"])),
+        (pa.array([1], pa.uint64()), pa.array([-1])),
+        (pa.array([1]), pa.array([0.5])),
+        (
+            pa.array([datetime(2026, 1, 1)], pa.timestamp("us")),
+            pa.array([datetime(2026, 1, 1)], pa.timestamp("us", "UTC")),
+        ),
+        (pa.array([1]), pa.array([[1]])),
+    ],
+)
+def test_what_has_no_wider_type_is_refused_though_declared(tmp_path: Path, first: pa.Array, second: pa.Array) -> None:
+    write(tmp_path, "a.parquet", {"v": first})
+    write(tmp_path, "b.parquet", {"v": second})
+    with pytest.raises(ConnectorError, match="'v'") as raised:
+        rows_of(tmp_path, ExtractRequest(path="*.parquet", format="parquet", reading=FileReading(widen=True)))
+    assert raised.value.code == "source_schema_inconsistent" and "no type" in str(raised.value.fix)
+
+
 def test_directories_are_read_in_path_order(tmp_path: Path) -> None:
     (tmp_path / "in" / "b").mkdir(parents=True)
     write(tmp_path / "in", "z.parquet", {"v": pa.array([2])})

@@ -481,7 +481,7 @@ def test_statement_timeout_lock_timeout_and_privilege_are_named(uri: str, server
     server(f"CREATE ROLE {role} LOGIN")
     try:
         reader = connection(uri.replace("postgres@", f"{role}@"))
-        with open_source(reader) as ports, refused("source_query_refused", "privilege"):
+        with open_source(reader) as ports, refused("source_query_refused", "privilege on table 'hidden'"):
             read(ports, table("hidden"))
     finally:
         server(f"DROP ROLE {role}")

@@ -6,7 +6,13 @@ import errno
 
 import pytest
 
-from dpone_core.connectors._sql.probe import LARGE_TABLE_ROWS, CountDialect, measure
+from dpone_core.connectors._sql.probe import (
+    DISTINCTS_PER_STATEMENT,
+    LARGE_TABLE_ROWS,
+    NULLS_PER_STATEMENT,
+    CountDialect,
+    measure,
+)
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import literal_backslash, quote_ansi, quote_backtick, split_statements
 from dpone_core.declared.clickhouse import DESCRIPTOR as CLICKHOUSE
@@ -14,6 +20,7 @@ from dpone_core.declared.duckdb import DESCRIPTOR as DUCKDB
 from dpone_core.declared.files import DESCRIPTOR as FILES
 from dpone_core.declared.sqlite import DESCRIPTOR as SQLITE
 from dpone_core.errors import ConnectorError
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import Side
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.testing.builders import ORDERS
@@ -92,3 +99,28 @@ def test_distinct_values_of_a_large_table_are_counted_one_column_at_a_time(rows:
     answer = measure(request, ORDERS, counts, first_row)
     assert answer == {"row_count": rows, "null_counts": {}, "distinct_counts": {"id": 1, "name": 1}}
     assert len(asked) == queries
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_statement_counts_a_bounded_number_of_columns(apart: bool) -> None:
+    """Engines end at 1,664 columns of a select list, or at 3,000 distinct counts."""
+    names = tuple(f"c{number}" for number in range(3000))
+    schema = TableSchema(columns=tuple(Column(name=name, type=ColumnType(kind=ColumnKind.INT64)) for name in names))
+    asked: list[int] = []
+
+    def first_row(selected: str) -> list[int]:
+        expressions = selected.split(", ")
+        asked.append(len(expressions))
+        return [7 if each == "rows" else int(each[2:]) for each in expressions]
+
+    counts = CountDialect(
+        rows="rows",
+        nulls=lambda column: f"n{column.name}",
+        distincts=lambda column: f"d{column.name}",
+        distincts_apart=apart,
+    )
+    request = MetricRequest(side=Side.TARGET, null_counts=names, distinct_counts=names)
+    answer = measure(request, schema, counts, first_row)
+    wanted = {name: int(name[1:]) for name in names}
+    assert answer == {"row_count": 7, "null_counts": wanted, "distinct_counts": wanted}
+    assert max(asked) <= 1 + NULLS_PER_STATEMENT + DISTINCTS_PER_STATEMENT

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from dpone_core.connectors._arrow.types import arrow_schema
+from dpone_core.connectors.files import csv_blocks
 from dpone_core.connectors.files.open import open_source
 from dpone_core.connectors.files.sink.load import FilesLoad
-from dpone_core.connectors.files.source import csv_blocks
 from dpone_core.connectors.files.source import ndjson as ndjson_reading
 from dpone_core.errors import ConnectorError
 from dpone_core.model.file_reading import CsvDelimiter, CsvDialect, FileReading, MissingKeys, declared_type
@@ -233,6 +233,26 @@ def test_a_malformed_csv_file_is_refused_by_line(tmp_path: Path, content: bytes,
     error = refusal(tmp_path, request("csv"))
     assert error.code == "source_file_malformed"
     assert f"file 1 of the source, line {line}:" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "fix"),
+    [
+        (b"", "is empty", "header"),
+        (b"a,b\r1,2\r", "carriage return alone", "CRLF"),
+        (b"na\xefve,b\n1,2\n", "header line is not UTF-8", "iconv"),
+    ],
+)
+def test_a_header_that_cannot_be_read_says_why(tmp_path: Path, content: bytes, words: str, fix: str) -> None:
+    csv(tmp_path, content)
+    error = refusal(tmp_path, request("csv"))
+    assert words in str(error) and fix in str(error.fix)
+
+
+def test_a_text_in_another_encoding_says_so(tmp_path: Path) -> None:
+    csv(tmp_path, b"a,b\n1,x\n2,na\xefve\n")
+    error = refusal(tmp_path, request("csv"))
+    assert "line 3, column 'b': a text is not UTF-8" in str(error) and "iconv" in str(error.fix)
 
 
 def test_records_stay_whole_across_every_border_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,15 @@ import pyarrow.compute as pc
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
+from .moments import all_within, digits_of, numbers_of
 from .types import arrow_schema
 
 MAX_BATCH_ROWS: Final = 65_536
 
 
 class StrictCast:
-    """Casts batches to `schema`, by safe casts only. Raises ConnectorError `code` for a value that does not fit, or for
-    NULL in a column that is declared not nullable."""
+    """Casts batches to `schema`, by safe casts only. Raises ConnectorError `code` for a value that does not fit, for a
+    time outside of the day, or for NULL in a column that is declared not nullable."""
 
     def __init__(self, schema: TableSchema, *, code: str) -> None:
         self.arrow_schema = arrow_schema(schema)
@@ -39,6 +40,8 @@ class StrictCast:
             raise ConnectorError(
                 f"column {field.name!r}: a value does not fit {self._schema.columns[index].type}", code=self._code
             ) from error
+        if pa.types.is_time(field.type) and not all_within(numbers_of(cast), 0, 86_400 * 10 ** digits_of(cast) - 1):
+            raise ConnectorError(f"column {field.name!r}: a value is no time of day", code=self._code)
         if not field.nullable and cast.null_count:
             raise ConnectorError(
                 f"column {field.name!r}: NULL in a column that is declared not nullable", code=self._code

@@ -23,7 +23,8 @@ Stored = TypeVar("Stored")
 class SinkTable(Protocol):
     """A table of the sink as its catalogue describes it.
 
-    `schema` leaves out the columns that only the engine fills; they are in `computed`. `note` is the text that may hold
+    `schema` leaves out the columns that only the engine fills; they are in `computed`. `defaulted` have
+    a DEFAULT. `note` is the text that may hold
     a load marker (the comment of the table, or an extended property); '' where there is none.
     """
 
@@ -32,6 +33,9 @@ class SinkTable(Protocol):
 
     @property
     def computed(self) -> tuple[str, ...]: ...
+
+    @property
+    def defaulted(self) -> tuple[str, ...]: ...
 
     @property
     def note(self) -> str: ...
@@ -77,6 +81,13 @@ def stored_columns(
     if target is None:
         return tuple(dialect.created(column, request) for column in request.schema.columns)
     _refuse_computed(request, target)
+    for name in request.defaults:
+        if name not in target.defaulted:
+            raise ConnectorError(
+                f"column {name!r} of the target has no DEFAULT",
+                code=_MISMATCH,
+                fix="give it one, or take it out of sink.options.target_defaults",
+            )
     if may_swap(request, target, attachments):
         return tuple(_stored_like_target(dialect, column, request, target) for column in request.schema.columns)
     if request.strategy is StrategyMode.FULL_REFRESH:

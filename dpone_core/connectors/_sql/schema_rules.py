@@ -62,6 +62,31 @@ def check_partition_key(request: StageRequest) -> None:
         )
 
 
+def refuse_case_twins(schema: TableSchema, engine: str) -> None:
+    """Raises ConnectorError `sink_column_unsupported`, with both names, for columns that the engine takes for one."""
+    seen: dict[str, str] = {}
+    for name in schema.names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise ConnectorError(
+                f"columns {other!r} and {name!r} differ by case only, which {engine} takes for one name",
+                code="sink_column_unsupported",
+                fix="rename one of them by an alias in options.query",
+            )
+
+
+def refuse_width(request: StageRequest, engine: str, most_columns: int) -> None:
+    """Raises ConnectorError `sink_column_unsupported` for more columns, technical ones included, than a table takes."""
+    lineage = request.lineage
+    width = len(request.schema.columns) + len(lineage.constants) + bool(lineage.row_id_columns)
+    if width > most_columns:
+        raise ConnectorError(
+            f"the target would have {width} columns, and a table of {engine} has at most {most_columns}",
+            code="sink_column_unsupported",
+            fix="leave columns out in options.query, or spread them over several tables",
+        )
+
+
 def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None) -> None:
     """Refuses partitions and a cluster on an engine where dpone creates tables without them; `partition_replace` may
     name its partition column. Raises ConnectorError `physical_design_mismatch`."""

@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from dpone_core.errors import ConnectorError
+from dpone_core.model.connection import Connection
+
 Quote = Callable[[str], str]
 
 _DOLLAR_TAG: Final = re.compile(r"\$[A-Za-z_0-9]*\$")
@@ -92,3 +95,16 @@ def _after_quote(script: str, position: int, backslash_escapes: bool) -> int:
         else:
             position += 1
     return len(script)
+
+
+def require_encoded(connection: Connection) -> None:
+    """Raises ConnectorError `connection_uri_invalid` for a login or password with a bare character that ends it: an @
+    that is not the last one before the host, or one behind a slash. The message does not show the URI."""
+    address = connection.uri.partition("://")[2].partition("?")[0].partition("#")[0]
+    authority, _, path = address.partition("/")
+    if authority.count("@") > 1 or "@" in path:
+        raise ConnectorError(
+            f"connection {connection.ref!r}: the login or password holds a bare @ or /, which ends it",
+            code="connection_uri_invalid",
+            fix="percent-encode it where it is set: @ is %40, / is %2F, : is %3A, % is %25",
+        )

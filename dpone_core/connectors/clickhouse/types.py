@@ -56,6 +56,10 @@ RANGES: Final[dict[str, tuple[date | datetime, date | datetime]]] = {
     "DateTime": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 2, 7, 6, 28, 15, tzinfo=UTC)),
 }
 """First and last value; ClickHouse turns anything outside into another date without an error."""
+DOCUMENTED_SECONDS: Final = (-2_208_988_800, 10_413_791_999)
+SHOWN_SECONDS: Final = (-62_167_219_200, 253_402_300_799)
+"""First and last second of a DateTime64 since 1970: 1900 to 2299 as documented, and the years 0000 to 9999 that newer
+servers show. Any number of ticks is stored, and one outside is shown as the end."""
 
 
 def unit_digits(digits: int) -> int:

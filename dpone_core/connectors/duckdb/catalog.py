@@ -27,6 +27,7 @@ class TargetTable:
     schema: TableSchema
     note: str
     computed: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
 
     def declared_type(self, column: Column) -> str:
         return column.type.native
@@ -57,7 +58,12 @@ def target_table(ask: Ask, table: TableName) -> TargetTable | None:
     comment, schema = comment_of(ask, table), schema_of(ask, table)
     if comment is None or schema is None:
         return None
-    return TargetTable(table=table, schema=schema, note=comment)
+    rows = ask(
+        f"SELECT column_name FROM duckdb_columns() WHERE {_HERE} AND lower(table_name) = lower(?)"
+        " AND column_default IS NOT NULL",
+        (table.schema, table.name),
+    )
+    return TargetTable(table=table, schema=schema, note=comment, defaulted=tuple(str(row[0]) for row in rows))
 
 
 def attachments_of(ask: Ask, target: TargetTable) -> tuple[str, ...]:

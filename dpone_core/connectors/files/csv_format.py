@@ -1,7 +1,7 @@
 """CSV: UTF-8, comma, one header line, every line ended by a line feed.
 
 NULL is `\\N` without quotes and nothing else; text, bytes and names are always quoted, so an empty text is `""` and the
-text `\\N` is `"\\N"`. Every other kind is never quoted.
+text `\\N` is `"\\N"`. Every other kind is never quoted. Files are read back by the reader of the CSV source.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
+from dpone_core.errors import ConnectorError
+from dpone_core.model.file_reading import CsvDialect
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
+from .csv_reader import csv_header, csv_rows
 from .text_values import format_values, parse_values
 
 NULL_TOKEN: Final = "\\N"
+_DIALECT: Final = CsvDialect(null=NULL_TOKEN)
 _QUOTED: Final = frozenset({ColumnKind.STRING, ColumnKind.BINARY})
 
 
@@ -40,24 +43,17 @@ def lines_of(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
     return pc.binary_join_element_wise(joined, pa.scalar("\n"), "")
 
 
-def batches_of(path: Path, schema: TableSchema, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Columns of `schema` that the file has, in the file's order."""
-    reader = pyarrow.csv.open_csv(
-        path,
-        read_options=pyarrow.csv.ReadOptions(block_size=block_bytes, use_threads=False),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types={name: pa.string() for name in schema.names},
-            null_values=[NULL_TOKEN],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    with reader:
-        for batch in reader:
-            names = [name for name in batch.schema.names if schema.find(name) is not None]
-            columns = [_read(batch.column(name), schema, name) for name in names]
-            yield pa.RecordBatch.from_arrays(columns, names=names)
+def batches_of(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+    """Columns of `schema` that the file has, in the file's order; without any its first column, undecoded. Raises
+    ValueError, or an Arrow error, for a file that `lines_of` did not write."""
+    try:
+        names = csv_header(path, 0, _DIALECT)
+        wanted = tuple(name for name in names if schema.find(name) is not None) or names[:1]
+        for rows in csv_rows(path, 0, names, wanted, _DIALECT):
+            columns = [_read(rows.batch.column(name), schema, name) for name in wanted]
+            yield pa.RecordBatch.from_arrays(columns, names=list(wanted))
+    except ConnectorError as error:
+        raise ValueError("not CSV as dpone writes it") from error
 
 
 def quote_name(name: str) -> str:
@@ -67,5 +63,4 @@ def quote_name(name: str) -> str:
 
 def _read(texts: pa.Array, schema: TableSchema, name: str) -> pa.Array:
     column = schema.find(name)
-    assert column is not None  # names were taken from the schema
-    return parse_values(texts, column.type)
+    return texts if column is None else parse_values(texts.cast(pa.string()), column.type)

@@ -16,11 +16,11 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import ColumnKind, TableSchema
 
 from . import csv_format, ndjson_format
+from .text_blocks import MAX_ROW_BYTES
 from .text_values import VALUE_REFUSED
 
-READ_BLOCK_BYTES: Final = 32 * 1024 * 1024
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
-"""A longer row would not fit the blocks in which text files are read back."""
+"""A longer row would not fit what is read back at once: twice as long, `MAX_ROW_BYTES`."""
 _UNREADABLE: Final = "written_rows_unreadable"
 
 
@@ -102,9 +102,9 @@ def _raw_batches(path: Path, schema: TableSchema) -> Iterator[pa.RecordBatch]:
                 present = [name for name in schema.names if name in file.schema_arrow.names]
                 yield from file.iter_batches(MAX_BATCH_ROWS, columns=present or None)
         case ".csv":
-            yield from csv_format.batches_of(path, schema, READ_BLOCK_BYTES)
+            yield from csv_format.batches_of(path, schema)
         case _:
-            yield from ndjson_format.batches_of(path, schema, READ_BLOCK_BYTES)
+            yield from ndjson_format.batches_of(path, schema, MAX_ROW_BYTES)
 
 
 def _add_missing_columns(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:

@@ -99,21 +99,35 @@ class _Counts:
 def _count(request: MetricRequest, batches: Iterable[pa.RecordBatch]) -> _Counts:
     rows = 0
     nulls = dict.fromkeys(request.null_counts, 0)
-    distincts = {name: _DistinctValues(name) for name in request.distinct_counts}
+    distincts = {name: _DistinctValues() for name in request.distinct_counts}
     for batch in batches:
         rows += batch.num_rows
         for name in nulls:
             nulls[name] += batch.column(name).null_count
         for name, values in distincts.items():
             values.add(batch.column(name))
-    return _Counts(rows=rows, nulls=nulls, distincts={name: values.count() for name, values in distincts.items()})
+        _refuse_many(distincts)
+    counted = {name: values.count() for name, values in distincts.items()}
+    _refuse_many(distincts)
+    return _Counts(rows=rows, nulls=nulls, distincts=counted)
+
+
+def _refuse_many(distincts: Mapping[str, _DistinctValues]) -> None:
+    """Raises ConnectorError for the greatest column when all together hold too much."""
+    if sum(values.held_bytes for values in distincts.values()) > MAX_DISTINCT_BYTES:
+        name = max(distincts, key=lambda each: distincts[each].held_bytes)
+        raise ConnectorError(
+            f"column {name!r} has more distinct values than the probe may hold",
+            code="metric_memory_exceeded",
+            fix="ask for distinct counts of key columns only",
+        )
 
 
 class _DistinctValues:
     """The distinct non-null values of one column."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self) -> None:
+        self.held_bytes = 0
         self._chunks: list[pa.Array] = []
         self._known_rows = 0
         self._pending_rows = 0
@@ -133,10 +147,5 @@ class _DistinctValues:
         if not self._chunks:
             return
         known = pc.unique(pa.chunked_array(self._chunks))
-        if known.nbytes > MAX_DISTINCT_BYTES:
-            raise ConnectorError(
-                f"column {self._name!r} has more distinct values than the probe may hold",
-                code="metric_memory_exceeded",
-                fix="ask for distinct counts of key columns only",
-            )
         self._chunks, self._known_rows, self._pending_rows = [known], len(known), 0
+        self.held_bytes = known.nbytes

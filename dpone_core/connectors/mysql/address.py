@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from dpone_core.connectors._sql.text import require_encoded
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 
@@ -44,6 +45,7 @@ class Address:
 def address_of(connection: Connection) -> Address:
     """The parts of the connection's URI. Raises ConnectorError `connection_uri_invalid` for another form; the message
     does not show the URI."""
+    require_encoded(connection)
     try:
         parts = urlsplit(connection.uri)
         host, port = parts.hostname, parts.port

@@ -34,8 +34,10 @@ WRITES: Final = 1792
 """The number of a statement that would write in a read-only transaction."""
 
 _ABSENT: Final = frozenset({1049, 1146, 1109})
-_UNREACHABLE: Final = frozenset({1040, 1044, 1045, 1053, 1129, 1130, 1203, 1226, 1698, *range(2000, 3000)})
-"""Limits, logins, shutdown; 2000 to 2999 are the client's own."""
+_UNREACHABLE: Final = frozenset({1040, 1053, 1129, 1203, 1226, *range(2000, 3000)})
+"""Limits, shutdown; 2000 to 2999 are the client's own."""
+_LOGIN_REFUSED: Final = frozenset({1044, 1045, 1130, 1698, 1862})
+_DENIED: Final = frozenset({1142, 1143})
 
 _BYTES_PER_CHARACTER: Final = 4
 
@@ -159,8 +161,20 @@ def reading_error(error: BaseException) -> ETLExecutionError:
             code="source_unreachable",
             fix="install cryptography, or use tls=verify",
         )
+    if number in _LOGIN_REFUSED:
+        return ConnectionLostError(
+            "the MySQL server answers and refuses the login",
+            code="source_unreachable",
+            fix="check user, password, database and the host from which the user may come; the server's log says more",
+        )
+    if number in _DENIED:
+        return ConnectorError(
+            "MySQL refused the query of the source: the user lacks a privilege on a table or column it reads",
+            code="source_query_refused",
+            fix="grant SELECT on it, or use another user",
+        )
     if number is None or number in _UNREACHABLE:
-        message = "the MySQL server did not answer or refused the login"
+        message = "the MySQL server does not answer at the connection's address, or the connection was lost"
         return foreign_error(error, message, "source_unreachable", kind=ConnectionLostError)
     return foreign_error(error, "MySQL refused the query of the source", "source_query_refused")
 

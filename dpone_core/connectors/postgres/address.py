@@ -8,6 +8,7 @@ from typing import Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from dpone_core.connectors._sql.text import require_encoded
 from dpone_core.errors import ConnectorError
 from dpone_core.model.connection import Connection
 
@@ -30,6 +31,7 @@ def require_address(connection: Connection) -> None:
 
     A name after `?` that libpq does not know is shown where it is a plain word.
     """
+    require_encoded(connection)
     try:
         conninfo_to_dict(connection.uri)
     except psycopg.ProgrammingError as error:
@@ -41,8 +43,10 @@ def require_address(connection: Connection) -> None:
 
 
 def libpq_uri(connection: Connection) -> str:
-    """TLS, timeout and other libpq parameters of the URI pass through; text always travels as UTF-8."""
+    """TLS, timeout and other libpq parameters of the URI pass through; text always travels as UTF-8. Raises
+    ConnectorError `connection_uri_invalid` where a character of the password ends it."""
     base, _, query = connection.uri.partition("?")
+    require_encoded(connection)
     given = [part for part in query.split("&") if part and not part.startswith("client_encoding=")]
     names = {part.partition("=")[0] for part in given}
     added = [f"{name}={value}" for name, value in _DEFAULTS if name not in names]

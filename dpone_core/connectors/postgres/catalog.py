@@ -87,10 +87,21 @@ def relation_schema(database: Database, table: TableName) -> TableSchema | None:
     return TableSchema(columns=describe_columns(database.rows, fields))
 
 
-def prepare_query(database: Database, text: str) -> PreparedQuery:
+def hides_rows(database: Database, table: TableName) -> bool:
+    """Whether a policy decides which rows of the table this role sees."""
+    rows = database.rows(
+        "SELECT pg_catalog.row_security_active(oid) FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass($1)",
+        (qualify(table),),
+    )
+    return bool(rows and rows[0][0])
+
+
+def prepare_query(database: Database, text: str, *, visible_rows: bool = False) -> PreparedQuery:
     """Prepares `text`, whose tokens are $1, $2, ...: PostgreSQL parses and plans it and runs nothing. Raises
-    ConnectorError `source_request_invalid` for a statement without columns."""
-    result = database.retry_when_lost(lambda connection: describe_statement(connection, text))
+    ConnectorError `source_request_invalid` for a statement without columns, and `source_rows_hidden` unless
+    `visible_rows`."""
+    with database.snapshot(visible_rows=visible_rows) as cursor:
+        result = describe_statement(cursor.connection, text)
     fields = [((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i), True) for i in range(result.nfields)]
     if not fields:
         raise ConnectorError("the query of the source returns no columns", code="source_request_invalid")

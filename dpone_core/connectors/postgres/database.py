@@ -80,9 +80,12 @@ class Database:
             raise self.error(error, "PostgreSQL did not answer a query") from error
 
     @contextmanager
-    def snapshot(self, settings: Sequence[str] = (), exported: str | None = None) -> Iterator[psycopg.RawCursor[Row]]:
+    def snapshot(
+        self, settings: Sequence[str] = (), exported: str | None = None, *, visible_rows: bool = False
+    ) -> Iterator[psycopg.RawCursor[Row]]:
         """Opens a REPEATABLE READ READ ONLY transaction in which `settings` are readable as dpone.p0, dpone.p1, ...
-        With `exported` it uses the snapshot that another session has exported under this name."""
+        With `exported` it uses the snapshot that another session has exported under this name. Without `visible_rows` a
+        policy that hides rows is an error."""
         self.rows("SELECT 1")
         connection = self.connection()
         try:
@@ -91,6 +94,7 @@ class Database:
             try:
                 if exported is not None:
                     cursor.execute(shared_snapshot(exported).encode())
+                cursor.execute(row_security(visible_rows=visible_rows).encode())
                 for ordinal, value in enumerate(settings):
                     cursor.execute(b"SELECT set_config($1, $2, true)", (f"dpone.p{ordinal}", value))
                 yield cursor
@@ -146,6 +150,11 @@ class Database:
 def shared_snapshot(exported: str) -> str:
     """The statement that adopts a snapshot exported by another session; it must be the first of its transaction."""
     return f"SET TRANSACTION SNAPSHOT {literal_ansi(exported)}"
+
+
+def row_security(*, visible_rows: bool) -> str:
+    """The statement that decides, for its transaction, whether hidden rows are an error or left out."""
+    return f"SET LOCAL row_security = {'on' if visible_rows else 'off'}"
 
 
 def abandon(connection: psycopg.Connection) -> None:

@@ -30,14 +30,52 @@ _REASONS: Final = (
     ("57014", "it reached its statement timeout, or somebody cancelled it", "raise statement_timeout, or ask for less"),
     ("55P03", "a lock was not granted within lock_timeout", "wait for the session that holds it, then run again"),
     ("40P01", "it was chosen to end a deadlock", "run again"),
-    ("40", "a concurrent change or a recovery conflict ended it", "run again"),
+    (
+        "40",
+        "a concurrent change, or on a standby a conflict with recovery, ended it",
+        "run again; on a standby read with hot_standby_feedback, or raise max_standby_streaming_delay",
+    ),
     ("25006", "it would write in a read only transaction", "use a statement that only reads"),
+    ("54011", "it has more columns than PostgreSQL takes: 1,600 in a table", "leave columns out in options.query"),
+    ("54", "it exceeds a limit of PostgreSQL", "ask for fewer columns, or for shorter statements and values"),
     ("0A", "PostgreSQL does not support what it asks", None),
     ("42", "PostgreSQL does not understand it, or a name is wrong", "run it by hand to see the reason"),
     ("22", "a value does not fit the type it is cast to, or a calculation failed", "run it by hand to see the reason"),
     ("23", "a constraint refused a value", None),
     ("53", "the server has no resources left", "free them, then run again"),
 )
+
+
+_CLASSES: Final = {
+    "21": "a query gave more rows than one",
+    "24": "a cursor is not open",
+    "25": "the transaction is in a state that forbids it",
+    "26": "a prepared statement does not exist",
+    "2B": "a privilege still depends on it",
+    "2D": "the transaction may not end here",
+    "2F": "a function did what it may not",
+    "34": "a cursor does not exist",
+    "38": "a function written outside of SQL failed",
+    "39": "a function written outside of SQL was called wrongly",
+    "44": "a row lies outside of a view that checks it",
+    "55": "an object is not in the state it needs, or is in use",
+    "57": "the server or somebody intervened",
+    "58": "the server's system failed, such as its disk",
+    "F0": "the server's configuration is wrong",
+    "HV": "a foreign table's server failed",
+    "P0": "a function or trigger raised an error of its own",
+    "XX": "the server failed internally",
+}
+"""What the classes of SQLSTATE mean that have no entry above."""
+_SQLSTATE: Final = re.compile(r"[0-9A-Z]{5}")
+_DENIED: Final = re.compile(
+    r"permission denied for ((?:materialized |foreign )?(?:table|view)|schema|sequence|function|database|type|column)"
+    r" ([^\n]{1,190}?)(?=\n|\.? SQLSTATE|$)"
+)
+"""The kind and the name of an object; neither a row nor the text of a statement."""
+_READ_ONLY_SINK: Final = "load into the primary; a standby and a read-only role or database take no load"
+_HIDDEN: Final = "row level security hides rows from the role"
+_SEES: Final = "use the owner or a role with BYPASSRLS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +120,40 @@ def server_error(error: Exception, message: str, *, code: str, unreachable: str)
         return ConnectionLostError(f"{message}: the connection was lost", code=unreachable)
     if state.startswith(_LOGIN_CLASSES):
         return login_refusal(unreachable, absent_name(error, "database"))
+    if state == "42501" and _names_row_security(error):
+        if code == SOURCE.refused:
+            return hidden_rows()
+        return ConnectorError(f"{message}: {_HIDDEN}", code=code, fix=_SEES)
+    if state == "42501" and (denied := _DENIED.search(str(error))) is not None:
+        reason = f"the role lacks a privilege on {denied.group(1)} {denied.group(2)!r}"
+        return ConnectorError(f"{message}: {reason}", code=code, fix="grant it, or use another role")
+    if state == "25006" and unreachable == SINK.unreachable:
+        return ConnectorError(f"{message}: the server takes no writes", code=code, fix=_READ_ONLY_SINK)
     for prefix, reason, fix in _REASONS:
         if state.startswith(prefix):
             name = absent_name(error, _ABSENT.get(state))
             named = f"{message}: {reason}" if name is None else f"{message}: {reason}: {name!r}"
             return ConnectorError(named, code=code, fix=fix)
-    return foreign_error(error, message, code)
+    known = foreign_error(error, message, code)
+    if known.code != code or _SQLSTATE.fullmatch(state) is None:
+        return known
+    meaning = _CLASSES.get(state[:2], "an error of the server")
+    return ConnectorError(f"{message}: {meaning} (SQLSTATE {state})", code=code, fix="run it by hand to see the reason")
+
+
+def hidden_rows() -> ConnectorError:
+    """The error of a source whose policies would leave rows out without a word."""
+    return ConnectorError(
+        f"the rows of the source are not read: {_HIDDEN}",
+        code="source_rows_hidden",
+        fix=f"{_SEES}, or declare source.options.rows: visible to load what the role sees",
+    )
+
+
+def _names_row_security(error: Exception) -> bool:
+    """Which check of the server refused; ADBC tells it in the server's words only."""
+    check = getattr(getattr(error, "diag", None), "source_function", None)
+    return check == "check_enable_rls" or "row-level security" in str(error)
 
 
 def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
@@ -98,7 +164,7 @@ def connect_error(error: Exception, *, unreachable: str) -> ETLExecutionError:
             return ConnectorError(
                 "the connection's URI is not one that PostgreSQL's client library reads",
                 code="connection_uri_invalid",
-                fix="correct where it is set",
+                fix="correct where it is set; in a login or password write @ as %40, / as %2F, : as %3A and % as %25",
             )
         message = "the PostgreSQL server does not answer at the connection's address"
         return foreign_error(error, message, unreachable, kind=ConnectionLostError)

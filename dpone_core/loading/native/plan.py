@@ -216,6 +216,7 @@ def query_hash(config: LoadConfig, column: str, extraction: Extraction) -> str:
             "tokens": tokens,
             "window": None if window is None else [window.column, window.lower, window.upper],
             **({"special_values": [rule.as_json() for rule in config.source.special_values]} if converts else {}),
+            **({"rows": "visible"} if config.source.visible_rows else {}),
         }
     )
 

@@ -89,6 +89,21 @@ def test_null_does_not_go_into_a_required_column() -> None:
         decide_target_schema(arriving, nothing, existing, append, SchemaEvolution.REFUSE)
 
 
+def test_a_required_column_that_only_the_target_has_is_left_to_its_default_by_declaration() -> None:
+    arriving = table(ColumnKind.INT64)
+    made = Column(name="made", type=ColumnType(kind=ColumnKind.TIMESTAMP, fraction=6), nullable=False)
+    existing = TableSchema(columns=(*arriving.columns, made))
+    nothing, append, refuse = TableSchema(columns=()), StrategyMode.INCREMENTAL_APPEND, SchemaEvolution.REFUSE
+    with pytest.raises(TargetSchemaDiffersError, match="'made'") as raised:
+        decide_target_schema(arriving, nothing, existing, append, refuse)
+    assert "target_defaults" in str(raised.value.fix)
+    decided = decide_target_schema(arriving, nothing, existing, append, refuse, defaults=("made",))
+    assert (decided.payload.names, decided.target_only) == (("id",), ())
+    for name, words in (("id", "which the source has"), ("mode", "which the target lacks")):
+        with pytest.raises(TargetSchemaDiffersError, match=words):
+            decide_target_schema(arriving, nothing, existing, append, refuse, defaults=("made", name))
+
+
 def test_an_unsigned_integer_fits_a_signed_one_only_if_that_is_wider() -> None:
     assert not accepts(ColumnType(kind=ColumnKind.INT32), ColumnType(kind=ColumnKind.UINT32))
     assert accepts(ColumnType(kind=ColumnKind.INT64), ColumnType(kind=ColumnKind.UINT32))

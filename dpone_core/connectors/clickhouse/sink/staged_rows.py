@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast, limit_batch_rows
-from dpone_core.connectors._arrow.types import arrow_schema
+from dpone_core.connectors._arrow.types import arrow_schema, unit_of
 from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
 from dpone_core.connectors.clickhouse.catalog import schema_of
 from dpone_core.connectors.clickhouse.ddl import qualify
@@ -25,6 +25,7 @@ from dpone_core.ports.sink import StagedHandle
 
 PAGE_ROWS: Final = MAX_BATCH_ROWS
 _UNREADABLE: Final = "staged_rows_unreadable"
+_MOMENTS: Final = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 
 
 class ClickHouseStagedRows:
@@ -77,18 +78,27 @@ class ClickHouseStagedRows:
 
 
 def _select_expression(column: Column, stored: TableSchema) -> str:
-    """The SQL that reads a column; Arrow output writes DateTime as a bare integer."""
+    """The SQL that reads a column as readers see it; Arrow output writes DateTime as a bare integer, and the ticks of a
+    DateTime64 even where they are shown as another moment; nanoseconds reach no such moment."""
     quoted = quote_backtick(column.name)
     held = stored.find(column.name)
     if held is not None and held.type.native == "DateTime":
         return f"toDateTime64(staged.{quoted}, 0, 'UTC') AS {quoted}"
+    if held is not None and held.type.native.startswith("DateTime64") and (held.type.fraction or 0) < 9:
+        return f"toString(staged.{quoted}, 'UTC') AS {quoted}"
     return quoted
 
 
 def _decode_batch(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The batch in the payload's types; ClickHouse sends text as bytes and wall clocks as UTC instants."""
+    """The batch in the payload's types; ClickHouse sends text as bytes and wall clocks as UTC instants. Moments come
+    as text."""
     columns = []
     for column, values in zip(schema.columns, batch.columns, strict=True):
+        if column.type.kind in _MOMENTS and not pa.types.is_timestamp(values.type):
+            values = values.cast(pa.string()).cast(pa.timestamp(unit_of(column.type.fraction)))
+            zone = "UTC" if column.type.kind is ColumnKind.TIMESTAMP_TZ else None
+            columns.append(values.cast(pa.timestamp(values.type.unit, zone)))
+            continue
         if column.type.kind is ColumnKind.STRING:
             values = values.cast(pa.string())
         elif column.type.kind is ColumnKind.TIMESTAMP:

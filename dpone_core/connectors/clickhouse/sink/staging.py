@@ -13,7 +13,9 @@ from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_backtick
 from dpone_core.connectors.clickhouse.catalog import artifact_of, count_of, schema_of
 from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
+from dpone_core.connectors.clickhouse.moments import shown_seconds
 from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.stored_cast import StoredCast
 from dpone_core.errors import ConnectorError, DponeError
 from dpone_core.model.artifacts import ROLES, SHADOW, STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID
@@ -21,7 +23,6 @@ from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
-from .cast import StoredCast
 from .layout import layout_of, merge_key_of
 from .lineage import constant_expression, lineage_defaults, lineage_names
 from .publish import publish
@@ -106,7 +107,7 @@ class ClickHouseStaging:
     def _fill(
         self, request: StageRequest, staged: TableName, stored: TableSchema, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        cast = StoredCast(request.schema, stored)
+        cast = StoredCast(request.schema, stored, shown_seconds(self._session, stored))
         rows = 0
         identity = request.identity
         for number, block in enumerate(blocks(map(cast, limit_batch_rows(refuse_null_keys(request, batches))))):

@@ -7,6 +7,7 @@ from typing import Final
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
 from dpone_core.connectors.clickhouse.catalog import artifact_of, schema_of, table_names
+from dpone_core.connectors.clickhouse.cluster import cluster_refusal
 from dpone_core.connectors.clickhouse.ddl import Ddl
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
@@ -18,6 +19,8 @@ from dpone_core.ports.sink import Leftover, StageRequest
 
 from .layout import create_as_requested, layout_of, refuse_other_design
 
+_ASSUMPTION: Final = "finaliser_assumption_failed"
+_DESIGN: Final = "EXCHANGE TABLES or the requested table design does not work on this server"
 _LONGEST_NAME: Final = "getMaxTableNameLengthForDatabase"
 _SHADOWED = frozenset({StrategyMode.INCREMENTAL_APPEND, StrategyMode.INCREMENTAL_MERGE, StrategyMode.PARTITION_REPLACE})
 
@@ -49,14 +52,18 @@ class ClickHouseTarget:
                 ddl.clone(second, first) if request.strategy in _SHADOWED else ddl.create_like(second, first),
                 ddl.exchange(first, second),
             ):
-                self._session.command(
-                    statement,
-                    code="finaliser_assumption_failed",
-                    message="EXCHANGE TABLES or the requested table design does not work on this server",
-                )
+                self._try(statement, request.physical_design.cluster)
             refuse_other_design(self._session, request, target, first)
         finally:
             self._drop(ddl, first, second)
+
+    def _try(self, statement: str, cluster: str | None) -> None:
+        try:
+            self._session.command(statement, code=_ASSUMPTION, message=_DESIGN)
+        except ConnectorError as error:
+            if error.code != _ASSUMPTION:
+                raise
+            raise (cluster_refusal(self._session, cluster, code=_ASSUMPTION) or error) from error
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
         """Adds the columns; on a cluster the target is a replicated table, which tells its replicas."""

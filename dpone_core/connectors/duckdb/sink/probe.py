@@ -12,8 +12,8 @@ from dpone_core.connectors.duckdb.source.probe import COUNTS
 
 
 def sink_probe(database: Database) -> SqlSinkProbe:
-    """A probe that counts distinct values in separate queries of one transaction: DuckDB does not spill these hash
-    tables, and loads run with a lower memory limit."""
+    """A probe that counts distinct values in one transaction and with the whole memory limit: loads run with a lower
+    one."""
     return SqlSinkProbe(
         SinkProbeDialect(
             resolve=resolve,
@@ -23,6 +23,6 @@ def sink_probe(database: Database) -> SqlSinkProbe:
             snapshot=partial(
                 database.transaction, code="sink_query_failed", message="DuckDB did not measure the table"
             ),
-            counts=replace(COUNTS, distincts_apart=True, full_memory=database.full_memory),
+            counts=replace(COUNTS, full_memory=database.full_memory),
         )
     )

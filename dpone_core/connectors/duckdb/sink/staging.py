@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing, nullcontext
 from typing import Final
 
 import duckdb
 import pyarrow as pa
 
-from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows, refuse_kind_change
 from dpone_core.connectors._sql.keys import refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.projection import observe_projection
@@ -24,11 +23,12 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING, LoadRef
 from dpone_core.model.lineage import ROW_ID, lineage_schema
 from dpone_core.model.load_config import TableName
-from dpone_core.model.table_schema import ColumnKind, TableSchema
+from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import FinalizeResult, LineageProjection, StagedHandle, StageRequest
 
 from .lineage import constant_expression, lineage_expressions
+from .payload import PayloadRows
 from .publish import publication_dialect
 
 _PAYLOAD: Final = "dpone_payload"
@@ -45,7 +45,7 @@ class DuckDbStaging:
             check_payload(request)
             staged = artifact_of(request.ref, STAGING)
             stored = self._stored_schema(request)
-            rows = _PayloadRows(request.schema, stored, refuse_null_keys(request, batches))
+            rows = PayloadRows(request.schema, stored, refuse_null_keys(request, batches))
             with (
                 self._database.register(_PAYLOAD, rows.reader()),
                 self._database.transaction(
@@ -102,7 +102,7 @@ class DuckDbStaging:
         request: StageRequest,
         staged: TableName,
         stored: TableSchema,
-        rows: _PayloadRows,
+        rows: PayloadRows,
     ) -> None:
         expressions = lineage_expressions(stored, request.lineage)
         columns = (*stored.columns, *lineage_schema(expressions).columns)
@@ -116,40 +116,6 @@ class DuckDbStaging:
             raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
         except duckdb.Error as error:
             raise (rows.failure or error) from error
-
-
-class _PayloadRows:
-    """The batches as one Arrow reader for DuckDB. It keeps the first error, which DuckDB would report as text only."""
-
-    def __init__(self, payload: TableSchema, stored: TableSchema, batches: Iterable[pa.RecordBatch]) -> None:
-        refuse_kind_change(payload, stored)
-        self._cast = StrictCast(stored, code="staged_value_refused")
-        self._batches = batches
-        self._uuids = tuple(i for i, column in enumerate(stored.columns) if column.type.kind is ColumnKind.UUID)
-        self.sent = 0
-        self.failure: BaseException | None = None
-
-    def reader(self) -> pa.RecordBatchReader:
-        schema = self._cast.arrow_schema
-        for index in self._uuids:
-            field = schema.field(index)
-            schema = schema.set(index, pa.field(field.name, pa.uuid(), nullable=field.nullable))
-        return pa.RecordBatchReader.from_batches(schema, self._rows(schema))
-
-    def _rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in limit_batch_rows(self._batches):
-                cast = self._cast(batch)
-                if self._uuids:
-                    columns = list(cast.columns)
-                    for index in self._uuids:
-                        columns[index] = pa.ExtensionArray.from_storage(pa.uuid(), columns[index])
-                    cast = pa.RecordBatch.from_arrays(columns, schema=schema)
-                self.sent += cast.num_rows
-                yield cast
-        except BaseException as error:
-            self.failure = error
-            raise
 
 
 def range_staging(database: Database) -> SqlRangeStaging[TargetTable]:

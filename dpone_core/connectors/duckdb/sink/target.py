@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_case_twins, refuse_layout, require_nullable
 from dpone_core.connectors.duckdb.catalog import attachments_of, is_view, schema_of, table_names, target_table
 from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.types import LAYOUT, column_definition, stored_schema
@@ -28,12 +28,7 @@ class DuckDbTarget:
         stored_schema(request.schema)
         target = resolve(request.target)
         refuse_layout(request, "DuckDB")
-        folded = {name.casefold() for name in request.schema.names}
-        if len(folded) != len(request.schema.names):
-            raise ConnectorError(
-                "two columns have names that differ by case only, which DuckDB takes for one name",
-                code="sink_column_unsupported",
-            )
+        refuse_case_twins(request.schema, "DuckDB")
         if is_view(self._database.rows, target):
             raise ConnectorError("the target must be a table; it is a view", code="physical_design_mismatch")
         found = target_table(self._database.rows, target)

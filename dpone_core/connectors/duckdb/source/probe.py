@@ -1,4 +1,4 @@
-"""Acceptance metrics of a DuckDB selection, in one aggregate query."""
+"""Acceptance metrics of a DuckDB selection, by aggregate queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ COUNTS = CountDialect(
     rows="count(*)",
     nulls=lambda column: f"count(*) - count({quote_ansi(column.name)})",
     distincts=lambda column: f"count(DISTINCT {quote_ansi(column.name)})",
+    distincts_apart=True,
+    distinct_value=lambda column: quote_ansi(column.name),
 )
+"""DuckDB spills the hash table of a SELECT DISTINCT to disk, and neither spills nor counts that of count(DISTINCT)."""
 
 
 class DuckDbSourceProbe:
@@ -36,4 +39,7 @@ class DuckDbSourceProbe:
             schema,
             COUNTS,
             lambda selected: self._source.rows(f"SELECT {selected} {chosen.text}", chosen.parameters)[0],
+            count_selected=lambda selected: int(
+                self._source.rows(f"SELECT count(v) FROM (SELECT {selected} {chosen.text})", chosen.parameters)[0][0]
+            ),
         )

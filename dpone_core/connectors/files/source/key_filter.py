@@ -63,7 +63,8 @@ class KeyFilter:
         from pyarrow.fs import LocalFileSystem
 
         fragment = ds.ParquetFileFormat().make_fragment(str(path), LocalFileSystem())
-        if fragment.physical_schema.field(self.key.name).type != arrow_type(self.key.type):
+        found = fragment.physical_schema
+        if self.key.name not in found.names or found.field(self.key.name).type != arrow_type(self.key.type):
             return None
         kept = fragment.split_by_row_group(filter=self._expression(pc.field(self.key.name)))
         return [group.id for each in kept for group in each.row_groups]

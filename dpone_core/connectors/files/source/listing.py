@@ -10,12 +10,11 @@ import glob
 from pathlib import Path
 from typing import Final
 
+from dpone_core.connectors.files.text_blocks import COMPRESSIONS
 from dpone_core.errors import ConnectorError
 from dpone_core.ports.source import ExtractRequest
 
-COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
 _COMPRESSED: Final = frozenset({"csv", "ndjson"})
-POSITION_HINT: Final = "correct the line or the declaration; files count from 0 in path order"
 
 
 def matching_files(base: Path, request: ExtractRequest) -> tuple[Path, ...]:

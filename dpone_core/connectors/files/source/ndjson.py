@@ -21,11 +21,18 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from dpone_core.connectors._arrow.types import arrow_type
+from dpone_core.connectors.files.text_blocks import (
+    BLOCK_BYTES,
+    MAX_ROW_BYTES,
+    TextRows,
+    misfit,
+    open_text,
+    refuse_byte_order_mark,
+    syntax_error,
+)
 from dpone_core.errors import ConnectorError
 from dpone_core.model.file_reading import MissingKeys
 from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
-
-from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, TextRows, misfit, open_text, refuse_byte_order_mark, syntax_error
 
 _FLOATS: Final = frozenset({ColumnKind.FLOAT32, ColumnKind.FLOAT64})
 _OBJECT_LINE: Final = r"^[ \t]*\{.*\}[ \t]*\r?$"

@@ -1,7 +1,8 @@
 """Reading Parquet batch by batch.
 
-All files must have one schema; a differing one is refused by its position, never by its path. Nested columns are
-reported as unsupported. Memory is bounded by a row group's pages plus one batch.
+The files have one schema, by the names of columns; what differs is refused by the position of the file, never by its
+path, or widened where the manifest says so. Nested columns are reported as unsupported. Memory is bounded by a row
+group's pages plus one batch.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS, StrictCast
-from dpone_core.connectors._arrow.types import column_type, table_schema
 from dpone_core.connectors._sql.schema_rules import check_columns, foreign_error
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 
 from .cursor import file_cursor, greatest_of, rows_in_window
+from .data_set import data_set_schema
 from .declared import apply_not_null
 from .key_filter import KeyFilter
 from .listing import matching_files
@@ -37,34 +38,42 @@ class ParquetSource:
 
     def describe(self, request: ExtractRequest) -> TableSchema:
         files = matching_files(self._base, request)
-        first = _schema_of(files[0], 0)
-        for index, path in enumerate(files[1:], start=1):
-            _refuse_difference(first, _schema_of(path, index), index)
-        return apply_not_null(table_schema(first), request.reading.not_null)
+        schemas = [_schema_of(path, index) for index, path in enumerate(files)]
+        found = data_set_schema(schemas, widen=request.reading.widen)
+        return apply_not_null(found, request.reading.not_null)
 
     def open_stream(
         self, request: ExtractRequest, schema: TableSchema, *, keys: KeyFilter | None = None
     ) -> ParquetStream:
         check_columns(schema)
-        return ParquetStream(matching_files(self._base, request), schema, request.window, keys)
+        files = matching_files(self._base, request)
+        return ParquetStream(files, schema, request.window, keys, widen=request.reading.widen)
 
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema = self.describe(request)
         cursor = file_cursor(schema, column)
         files = matching_files(self._base, request)
-        return greatest_of(ParquetStream(files, TableSchema(columns=(cursor,)), None).batches())
+        read = ParquetStream(files, TableSchema(columns=(cursor,)), None, widen=request.reading.widen)
+        return greatest_of(read.batches())
 
 
 class ParquetStream:
     """Reads the files once; only the columns of the schema are decoded."""
 
     def __init__(
-        self, files: tuple[Path, ...], schema: TableSchema, window: CursorWindow | None, keys: KeyFilter | None = None
+        self,
+        files: tuple[Path, ...],
+        schema: TableSchema,
+        window: CursorWindow | None,
+        keys: KeyFilter | None = None,
+        *,
+        widen: bool = False,
     ) -> None:
         self.schema = schema
         self._files = files
         self._window = window
         self._keys = keys
+        self._widen = widen
         self._cast = StrictCast(schema, code="source_value_out_of_range")
         self._closed = False
 
@@ -73,7 +82,7 @@ class ParquetStream:
             for raw in self._raw_batches(path, index):
                 if self._closed:
                     return
-                batch = self._cast(raw.select(list(self.schema.names)))
+                batch = self._cast(_with_absent_columns(raw, self.schema))
                 kept = batch if self._window is None else rows_in_window(batch, self.schema, self._window)
                 kept = kept if self._keys is None else self._keys(kept)
                 if kept.num_rows:
@@ -99,9 +108,14 @@ class ParquetStream:
             )
         try:
             with pq.ParquetFile(path, buffer_size=_READ_BUFFER_BYTES, pre_buffer=False) as file:
-                _refuse_other_columns(table_schema(file.schema_arrow), self.schema, index)
+                held = frozenset(file.schema_arrow.names)
+                present = [name for name in wanted if name in held]
+                if not self._widen:
+                    _refuse_absent(present, wanted, index)
                 groups = None if self._keys is None else self._keys.row_groups(path)
-                yield from file.iter_batches(MAX_BATCH_ROWS, row_groups=groups, columns=wanted)
+                yield from file.iter_batches(
+                    MAX_BATCH_ROWS, row_groups=groups, columns=present or file.schema_arrow.names[:1]
+                )
         except (pa.ArrowException, OSError) as error:
             raise foreign_error(error, f"file {index} of the source could not be read", "source_unreachable") from error
 
@@ -115,22 +129,16 @@ def _schema_of(path: Path, index: int) -> pa.Schema:
         ) from error
 
 
-def _refuse_difference(first: pa.Schema, other: pa.Schema, index: int) -> None:
-    if first.names != other.names:
-        raise ConnectorError(
-            f"file {index} of the source has other columns than file 0", code="source_schema_inconsistent"
-        )
-    for ours, theirs in zip(first, other, strict=True):
-        if not column_type(ours.type).same_values(column_type(theirs.type)) or ours.nullable != theirs.nullable:
+def _refuse_absent(present: list[str], wanted: list[str], index: int) -> None:
+    for name in wanted:
+        if name not in present:
             raise ConnectorError(
-                f"column {ours.name!r}: file {index} of the source has another type than file 0",
-                code="source_schema_inconsistent",
+                f"column {name!r} is missing from file {index} of the source", code="source_schema_inconsistent"
             )
 
 
-def _refuse_other_columns(found: TableSchema, wanted: TableSchema, index: int) -> None:
-    for column in wanted.columns:
-        if found.find(column.name) is None:
-            raise ConnectorError(
-                f"column {column.name!r} is missing from file {index} of the source", code="source_schema_inconsistent"
-            )
+def _with_absent_columns(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """The columns of the schema, NULL where the file has none of that name."""
+    present = set(batch.schema.names)
+    arrays = [batch.column(name) if name in present else pa.nulls(batch.num_rows) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))

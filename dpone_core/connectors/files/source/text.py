@@ -15,17 +15,17 @@ import pyarrow.compute as pc
 
 from dpone_core.connectors._arrow.cast import StrictCast
 from dpone_core.connectors._sql.schema_rules import check_columns
+from dpone_core.connectors.files.csv_reader import csv_rows, csv_schema
+from dpone_core.connectors.files.text_blocks import NO_UTF8, OUT_OF_RANGE, TextRows, misfit
 from dpone_core.connectors.files.text_values import parse_values
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.source import ExtractRequest
 
-from .csv import csv_rows, csv_schema
 from .cursor import file_cursor, greatest_of, rows_in_window
 from .declared import apply_not_null
 from .listing import matching_files
 from .ndjson import ndjson_rows
-from .text_blocks import OUT_OF_RANGE, TextRows, misfit
 
 _HEXADECIMAL: Final = "[xX]"
 _INFINITE: Final = "(?i)inf"
@@ -121,7 +121,15 @@ class _Decoder:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if _fits(texts.slice(low, middle - low), column) else (low, middle)
-        return misfit(self._index, rows.line_of(low), column)
+        return misfit(self._index, rows.line_of(low), column, None if _is_utf8(texts.slice(low, 1)) else NO_UTF8)
+
+
+def _is_utf8(texts: pa.Array) -> bool:
+    try:
+        texts.cast(pa.string())
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _fits(texts: pa.Array, column: Column) -> bool:

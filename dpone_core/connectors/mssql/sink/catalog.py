@@ -88,6 +88,7 @@ class TargetTable:
     note: str
     columns: tuple[Column, ...]
     computed: tuple[str, ...]
+    defaulted: tuple[str, ...] = ()
 
     @property
     def schema(self) -> TableSchema:

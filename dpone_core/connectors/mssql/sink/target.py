@@ -6,8 +6,9 @@ from typing import Final
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, refuse_width, require_nullable
 from dpone_core.connectors.mssql.text import quote_name
+from dpone_core.declared.mssql import MAX_COLUMNS
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
 from dpone_core.model.lineage import LINEAGE_TYPES
@@ -36,6 +37,7 @@ class MssqlTarget:
 
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
+        refuse_width(request, "SQL Server", MAX_COLUMNS)
         require_storable(request.schema)
         table = resolve(request.target)
         refuse_layout(

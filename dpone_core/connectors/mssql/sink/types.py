@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dpone_core.connectors._sql.layout import LayoutDialect
+from dpone_core.connectors._sql.schema_rules import refuse_case_twins
 from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.connectors.mssql.types import UNBOUNDED, column_type, parts_of
 from dpone_core.errors import ConnectorError
@@ -118,12 +119,7 @@ def require_storable(schema: TableSchema) -> None:
     for column in schema.columns:
         require_name(column.name)
         type_text(column)
-    if len({column.name.casefold() for column in schema.columns}) != len(schema.columns):
-        raise ConnectorError(
-            "two columns have names that differ by case only",
-            code=_UNSUPPORTED,
-            fix="rename one of them by an alias in options.query",
-        )
+    refuse_case_twins(schema, "SQL Server")
 
 
 def require_name(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Acceptance metrics of a SQL Server selection, in one aggregate query."""
+"""Acceptance metrics of a SQL Server selection, by aggregate queries."""
 
 from __future__ import annotations
 

@@ -19,9 +19,11 @@ from .types import StoredColumn
 _REFUSED: Final = "staged_value_refused"
 _VARCHAR: Final = re.compile(r"character varying\((\d+)\)")
 _FIRST_MICROSECOND: Final = -210_866_803_200_000_000
+_LAST_MICROSECOND: Final = 9_223_371_244_799_999_999
 _FIRST_DAY: Final = -2_440_588
 _LAST_DAY: Final = 2_145_042_905
-"""4714-11-24 BC, where PostgreSQL's calendar begins, and 5874897-12-31, where its dates end."""
+"""4714-11-24 BC, where PostgreSQL's calendar begins, the end of the year 294246, which is the last
+whole one that Arrow has, and 5874897-12-31, where PostgreSQL's dates end."""
 
 
 class PayloadRows:
@@ -77,8 +79,9 @@ def _moments_fit(column: Column, values: pa.Array) -> bool:
     fraction = 6 if column.type.fraction is None else column.type.fraction
     if not has_at_most(values, fraction):
         return False
-    first = _FIRST_MICROSECOND // 10 ** (6 - digits_of(values))
-    return column.type.kind is ColumnKind.TIME or all_within(numbers_of(values), first, 2**63 - 1)
+    scale = 10 ** max(6 - digits_of(values), 0)
+    bounds = _FIRST_MICROSECOND // scale, _LAST_MICROSECOND // scale
+    return column.type.kind is ColumnKind.TIME or all_within(numbers_of(values), *bounds)
 
 
 def _longest(values: pa.Array) -> int:

@@ -6,10 +6,11 @@ from typing import Final
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, refuse_width, require_nullable
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
+from dpone_core.declared.postgres import MAX_COLUMNS
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
 from dpone_core.model.load_config import TableName
@@ -42,6 +43,7 @@ class PostgresTarget:
 
     def preflight(self, request: StageRequest) -> None:
         check_payload(request)
+        refuse_width(request, "PostgreSQL", MAX_COLUMNS)
         stored_schema(request.schema)
         table = resolve(request.target)
         refuse_layout(

@@ -1,4 +1,4 @@
-"""Acceptance metrics of a PostgreSQL selection, in one aggregate query."""
+"""Acceptance metrics of a PostgreSQL selection, by aggregate queries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PostgresMetricProbe:
                 "metrics of a source need an extract request, and the request has none", code="source_request_invalid"
             )
         schema, chosen = self.source.select(request.extract)
-        with self.database.snapshot(chosen.settings) as cursor:
+        with self.database.snapshot(chosen.settings, visible_rows=chosen.visible_rows) as cursor:
             return measure(
                 request,
                 schema,

@@ -50,7 +50,7 @@ class PostgresRanges:
         ordered = (
             _sort_expression(key) if key.type.kind is not ColumnKind.UUID else f'{quote_ansi(column)}::text COLLATE "C"'
         )
-        with self._database.snapshot(chosen.settings, snapshot) as cursor:
+        with self._database.snapshot(chosen.settings, snapshot, visible_rows=chosen.visible_rows) as cursor:
             row = cursor.execute(
                 f"SELECT count(*), min({ordered})::text, max({ordered})::text {chosen.text}".encode()
             ).fetchone()

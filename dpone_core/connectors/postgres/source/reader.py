@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from dpone_core.connectors._sql.schema_rules import check_columns
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import PreparedQuery, prepare_query, relation_schema
+from dpone_core.connectors.postgres.catalog import PreparedQuery, hides_rows, prepare_query, relation_schema
 from dpone_core.connectors.postgres.database import Database
+from dpone_core.connectors.postgres.errors import hidden_rows
 from dpone_core.errors import ConnectorError
 from dpone_core.model.special_values import with_flags
 from dpone_core.model.table_schema import TableSchema
@@ -41,7 +42,7 @@ class PostgresSource:
     def cursor_maximum(self, request: ExtractRequest, column: str) -> str | None:
         schema, chosen = self.select(request)
         cursor = cursor_column(schema, column)
-        with self._database.snapshot(chosen.settings) as connected:
+        with self._database.snapshot(chosen.settings, visible_rows=chosen.visible_rows) as connected:
             row = connected.execute(f"SELECT max({quote_ansi(column)})::text {chosen.text}".encode()).fetchone()
         return None if row is None or row[0] is None else cursor_text(cursor, str(row[0]))
 
@@ -51,10 +52,12 @@ class PostgresSource:
 
     def _describe_stored(self, request: ExtractRequest) -> PreparedQuery:
         if request.table is None:
-            return prepare_query(self._database, number_tokens(request))
+            return prepare_query(self._database, number_tokens(request), visible_rows=request.visible_rows)
         schema = relation_schema(self._database, request.table)
         if schema is None:
             raise ConnectorError(
                 "the source table does not exist, or the role may not see it", code="source_object_not_found"
             )
+        if not request.visible_rows and hides_rows(self._database, request.table):
+            raise hidden_rows()
         return PreparedQuery(schema=schema, parameter_types=())

@@ -8,7 +8,7 @@ parameter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -40,11 +40,13 @@ SOURCE_NAME: Final = "dpone_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """`text` goes after the select list; `settings` are the values of dpone.p0, dpone.p1, ..."""
+    """`text` goes after the select list; `settings` are the values of dpone.p0, dpone.p1, ... With `visible_rows` rows
+    that a policy hides are left out, without it they are an error."""
 
     text: str
     settings: tuple[str, ...] = field(default=(), repr=False)
     has_conditions: bool = False
+    visible_rows: bool = False
 
     def narrow(self, conditions: Sequence[str], settings: tuple[str, ...]) -> Selection:
         """The rows that also meet `conditions`. `settings` are all values: those of this selection first."""
@@ -52,7 +54,7 @@ class Selection:
             return self
         joint = "AND" if self.has_conditions else "WHERE"
         text = f"{self.text} {joint} {' AND '.join(conditions)}"
-        return Selection(text=text, settings=settings, has_conditions=True)
+        return replace(self, text=text, settings=settings, has_conditions=True)
 
 
 def number_tokens(request: ExtractRequest) -> str:
@@ -65,7 +67,9 @@ def selection(request: ExtractRequest, schema: TableSchema, parameter_types: Seq
     """`parameter_types` are PostgreSQL's types of the query's tokens, in order; empty for a table."""
     base = _relation(request, parameter_types)
     relation = SPECIAL_VALUES.relation(base.text, schema, request.special_values)
-    whole = Selection(text=f"FROM {relation} AS {SOURCE_NAME}", settings=base.settings)
+    whole = Selection(
+        text=f"FROM {relation} AS {SOURCE_NAME}", settings=base.settings, visible_rows=request.visible_rows
+    )
     if request.window is None:
         return whole
     column = cursor_column(schema, request.window.column)

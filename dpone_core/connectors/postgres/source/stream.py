@@ -17,8 +17,8 @@ from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
 from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.postgres.catalog import estimated_rows
-from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, shared_snapshot
-from dpone_core.connectors.postgres.errors import ENGINE, connect_error, server_error, sqlstate_of
+from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, row_security, shared_snapshot
+from dpone_core.connectors.postgres.errors import ENGINE, connect_error, is_lost, server_error, sqlstate_of
 from dpone_core.connectors.postgres.types import decode, misfit_condition, reading_expression
 from dpone_core.errors import ConnectionLostError, ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
@@ -99,7 +99,8 @@ class PostgresStream:
         """Begins the transaction. The savepoint comes after the first query, which takes the snapshot that `_explain`
         returns to."""
         shared = () if self._snapshot is None else (shared_snapshot(self._snapshot),)
-        for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared):
+        security = row_security(visible_rows=self._chosen.visible_rows)
+        for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared, security):
             _rows(connection, statement)
         ((encoding,),) = _rows(connection, "SELECT current_setting('server_encoding')")
         self._checks_text = encoding == "SQL_ASCII"
@@ -151,7 +152,7 @@ class PostgresStream:
         try:
             _rows(connection, f"ROLLBACK TO {_SAVEPOINT}")
         except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
-            if isinstance(error, ETLExecutionError):
+            if isinstance(error, ETLExecutionError) or (sqlstate_of(error) is not None and not is_lost(error)):
                 return refusal
             return ConnectionLostError(f"{_STOPPED}: the connection was lost", code=self._database.side.unreachable)
         if "statement timeout" in str(error):

@@ -1,4 +1,4 @@
-"""Acceptance metrics of a SQLite selection, in one aggregate query."""
+"""Acceptance metrics of a SQLite selection, by aggregate queries."""
 
 from __future__ import annotations
 

@@ -13,16 +13,17 @@ import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import MAX_BATCH_ROWS
 from dpone_core.connectors._sql.schema_rules import foreign_error
-from dpone_core.connectors.files.part_files import READ_BLOCK_BYTES
 from dpone_core.errors import ConnectorError
 from dpone_core.model.table_schema import Column
 
-from .listing import COMPRESSIONS, POSITION_HINT
-
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-MAX_ROW_BYTES: Final = READ_BLOCK_BYTES
+MAX_ROW_BYTES: Final = 32 * 1024 * 1024
+COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
+UTF8_HINT: Final = "convert the files to UTF-8, for example with iconv -f LATIN1 -t UTF-8"
+POSITION_HINT: Final = "correct the line or the declaration; files count from 0 in path order"
 OUT_OF_RANGE: Final = "source_value_out_of_range"
 _BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+NO_UTF8: Final = "a text is not UTF-8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,5 +73,5 @@ def misfit(file: int, line: int, column: Column, what: str | None = None) -> Con
     return ConnectorError(
         f"file {file} of the source, line {line}, column {column.name!r}: {reason}",
         code=OUT_OF_RANGE,
-        fix=POSITION_HINT,
+        fix=UTF8_HINT if what == NO_UTF8 else POSITION_HINT,
     )

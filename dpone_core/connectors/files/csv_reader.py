@@ -26,14 +26,19 @@ def csv_schema(files: tuple[Path, ...], reading: FileReading) -> TableSchema:
     declared = tuple(column.name for column in reading.columns)
     names = declared
     for index, path in enumerate(files if reading.csv.header else ()):
-        with _open_csv(path, index, reading.csv) as text:
-            found = text.names
+        found = csv_header(path, index, reading.csv)
         names = names or found
         if set(found) != set(names):
             raise _columns_error(index, names, found, declared=bool(declared))
     if declared:
         return TableSchema(columns=reading.columns)
     return TableSchema(columns=tuple(Column(name=name, type=_TEXT) for name in names))
+
+
+def csv_header(path: Path, index: int, dialect: CsvDialect) -> tuple[str, ...]:
+    """The names in the header line; () where the dialect has none."""
+    with _open_csv(path, index, dialect) as text:
+        return text.names
 
 
 def csv_rows(

@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, refuse_byte_order_mark, syntax_error
+from .text_blocks import BLOCK_BYTES, MAX_ROW_BYTES, UTF8_HINT, refuse_byte_order_mark, syntax_error
 
 _QUOTE: Final = 0x22
 _SUSPECT: Final = re.compile(rb"(?<=\n)\r?\n|\r(?!\n)")
@@ -78,11 +78,17 @@ class CsvText:
             raise syntax_error(self._file, 1, "the header line does not end")
         end = end or len(self._rest)
         line, self._rest = self._rest[:end], self._rest[end:]
+        if not line:
+            raise syntax_error(self._file, 1, "the file is empty: not even a header line", "write at least the header")
+        if line.count(b"\r") > line.count(b"\r\n") and b'"' not in line:
+            raise syntax_error(self._file, 1, "the line ends with a carriage return alone", "use LF or CRLF")
         try:
             text = io.StringIO(line.decode("utf-8"), newline="")
             (names,) = csv.reader(text, delimiter=self._delimiter, strict=True)
-        except (UnicodeDecodeError, csv.Error, ValueError) as error:
-            raise syntax_error(self._file, 1, "the header line is not CSV in UTF-8") from error
+        except UnicodeDecodeError as error:
+            raise syntax_error(self._file, 1, "the header line is not UTF-8", UTF8_HINT) from error
+        except (csv.Error, ValueError) as error:
+            raise syntax_error(self._file, 1, "the header line is not CSV") from error
         if not all(names):
             raise syntax_error(self._file, 1, "a column of the header has no name")
         if len(set(names)) != len(names):
