@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpone_core.errors import ConnectorError, ETLExecutionError
-from dpone_core.model.connector import ConnectorType
 from dpone_core.model.lineage import lineage_schema
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
@@ -70,7 +69,7 @@ def prepare_extraction(
     """
     request = build_source_request(config, token_values)
     schema = apply_not_null(source.source.describe(request), request.reading.not_null)
-    refuse_unloadable(schema, from_files=config.source.type is ConnectorType.FILES)
+    refuse_unloadable(schema, from_files=config.source.path is not None)
     next_cursor = None
     incremental = config.source.incremental if config.sink.strategy.mode.is_incremental else None
     if incremental is not None and planned is not None:

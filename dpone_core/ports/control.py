@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from dpone_core.errors import ConnectorError
+
 ControlValue = str | int | datetime | None
 ControlRow = Mapping[str, ControlValue]
 
@@ -50,6 +52,15 @@ class HeldRow:
     values: ControlRow
 
 
+class ControlRowBusyError(ConnectorError):
+    """Another process held a control row for as long as this one waits; nothing was changed."""
+
+    code = "control_table_busy"
+
+    def __init__(self, waited: str) -> None:
+        super().__init__(f"a control row could not be changed: {waited}", fix="run again; nothing was changed")
+
+
 class ControlTables(Protocol):
     def ensure(self, table: ControlTable) -> None: ...
 
@@ -66,5 +77,6 @@ class ControlTables(Protocol):
     ) -> bool:
         """Atomically replaces the row under `key` by `new` if the row equals `expected` in the columns that `expected`
         names. `expected` None means that no row exists; `new` None deletes the row. Returns False, with nothing
-        changed, when another process was first."""
+        changed, when another process was first. Raises ControlRowBusyError when another process holds the row for
+        longer than a change may wait; nothing has changed then."""
         ...

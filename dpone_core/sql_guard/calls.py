@@ -43,14 +43,15 @@ def call_obstacle(tokens: Sequence[Any], statement: Any, sql: SqlTraits) -> str 
     return None
 
 
-def type_obstacle(statement: Any, names: SqlNames) -> str | None:
+def type_obstacle(statement: Any, sql: SqlTraits) -> str | None:
     """Says so where a type of the statement is none of the engine's own; None for an engine without users' casts."""
     from sqlglot import exp
 
+    names = sql.names
     if names.types is None:
         return None
     for node in statement.find_all(exp.DataType):
-        name = str(node.sql(dialect="postgres")).lower().partition("(")[0].partition(" ")[0].partition("[")[0]
+        name = str(node.sql(dialect=sql.dialect)).lower().partition("(")[0].partition(" ")[0].partition("[")[0]
         schema, _, bare = name.rpartition(".")
         if bare not in names.types or (schema and schema not in names.schemas):
             return _TYPE

@@ -150,7 +150,7 @@ def _parsed_verdict(text: str, sql: SqlTraits) -> SqlVerdict:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=reason, statements=kinds)
     obstacle = _obstacle(statements[0], sql)
     if obstacle is None:
-        obstacle = call_obstacle(tokens, statements[0], sql) or type_obstacle(statements[0], sql.names)
+        obstacle = call_obstacle(tokens, statements[0], sql) or type_obstacle(statements[0], sql)
     effect = SqlEffect.READ_ONLY if obstacle is None else SqlEffect.MUTATING
     return SqlVerdict(effect=effect, reason=obstacle or "it is one SELECT of known parts", statements=kinds)
 

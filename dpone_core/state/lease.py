@@ -13,11 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from dpone_core.errors import ConnectorError, LoadInProgressError
+from dpone_core.errors import LoadInProgressError
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import LoadConfig
-from dpone_core.ports.control import ControlColumn, ControlColumnKind, ControlRow, ControlTable, ControlTables, HeldRow
+from dpone_core.ports.control import (
+    ControlColumn,
+    ControlColumnKind,
+    ControlRow,
+    ControlRowBusyError,
+    ControlTable,
+    ControlTables,
+    HeldRow,
+)
 from dpone_core.ports.state import Lease
 from dpone_core.state.control_reads import read_control_rows
 
@@ -115,9 +123,7 @@ class LeaseStore:
         """False also while the transaction that publishes under the lease holds its row."""
         try:
             return self.control.compare_and_set(table, key, expected, new)
-        except ConnectorError as error:
-            if error.code != "control_table_busy":
-                raise
+        except ControlRowBusyError:
             return False
 
     def _read(self, key: str) -> ControlRow | None:

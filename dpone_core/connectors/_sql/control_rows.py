@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from dpone_core.errors import ConnectionLostError, ConnectorError
-from dpone_core.ports.control import ControlColumn, ControlRow, ControlTable
+from dpone_core.ports.control import ControlColumn, ControlRow, ControlRowBusyError, ControlTable
 
 
 def require_compatible(
@@ -35,17 +35,13 @@ def require_compatible(
 
 @contextmanager
 def report_busy(waited_in_vain: Callable[[BaseException | None], bool]) -> Iterator[None]:
-    """A wait for a row that another session holds ends as ConnectorError `control_table_busy`."""
+    """A wait for a row that another session holds ends as ControlRowBusyError."""
     try:
         yield
     except ConnectorError as error:
         if not waited_in_vain(error.__cause__):
             raise
-        raise ConnectorError(
-            "a control row could not be changed: another process holds it",
-            code="control_table_busy",
-            fix="run again; nothing was changed",
-        ) from error
+        raise ControlRowBusyError("another process holds it") from error
 
 
 def retry_lost_change(

@@ -19,8 +19,8 @@ from uuid import uuid4
 
 from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
+from dpone_core.ports.control import ControlRowBusyError
 
 EXPIRY_SECONDS: Final = 60
 WAIT_SECONDS: Final = 75
@@ -40,18 +40,13 @@ class ServerMutex:
 
     @contextmanager
     def enter(self, schema: str, subject: str) -> Iterator[None]:
-        """Enters the section of `subject`. Raises ConnectorError `control_table_busy` after the wait."""
+        """Enters the section of `subject`. Raises ControlRowBusyError after the wait."""
         prefix = f"__dpone__mutex_{hashlib.sha256(subject.encode()).hexdigest()[:32]}_"
         claim = TableName(schema=schema, name=prefix + uuid4().hex[:16])
         deadline = time.monotonic() + self._wait_seconds
         while not self._try_enter(claim, prefix):
             if time.monotonic() >= deadline:
-                raise ConnectorError(
-                    "a control row could not be changed: other processes were changing it for"
-                    f" {self._wait_seconds:g} s",
-                    code="control_table_busy",
-                    fix="run again; nothing was changed",
-                )
+                raise ControlRowBusyError(f"other processes were changing it for {self._wait_seconds:g} s")
             time.sleep(random.uniform(*_PAUSE_SECONDS))
         try:
             yield

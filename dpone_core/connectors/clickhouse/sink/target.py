@@ -10,7 +10,7 @@ from dpone_core.connectors.clickhouse.catalog import artifact_of, schema_of, tab
 from dpone_core.connectors.clickhouse.cluster import cluster_refusal
 from dpone_core.connectors.clickhouse.ddl import Ddl
 from dpone_core.connectors.clickhouse.session import Session
-from dpone_core.errors import ConnectorError
+from dpone_core.errors import ConnectionLostError, ConnectorError
 from dpone_core.model.artifacts import SCRATCH
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -60,9 +60,9 @@ class ClickHouseTarget:
     def _try(self, statement: str, cluster: str | None) -> None:
         try:
             self._session.command(statement, code=_ASSUMPTION, message=_DESIGN)
+        except ConnectionLostError:
+            raise
         except ConnectorError as error:
-            if error.code != _ASSUMPTION:
-                raise
             raise (cluster_refusal(self._session, cluster, code=_ASSUMPTION) or error) from error
 
     def add_columns(self, table: TableName, schema: TableSchema) -> None:
