@@ -15,6 +15,7 @@ INSERT INTO `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` (`id`, `par
 INSERT INTO `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` (`id`, `part`, `name`, `note`, `__dpone__load_id`, `__dpone__row_id`) SELECT staged.`id`, staged.`part`, staged.`name`, kept.`note`, staged.`__dpone__load_id`, staged.`__dpone__row_id` FROM (SELECT * FROM `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` WHERE _partition_id = 'd1566a03c2469a412f2b88e3951f2701') AS staged LEFT ANY JOIN (SELECT `id`, `note` FROM `raw`.`orders` WHERE ifNull(`id` IN (SELECT `id` FROM `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb`), 0)) AS kept ON staged.`id` = kept.`id` SETTINGS insert_deduplicate = 0, join_use_nulls = 1;
 ALTER TABLE `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` MODIFY COMMENT '[dpone abdece7cf342da47]';
 EXCHANGE TABLES `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` AND `raw`.`orders`;
-DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` SYNC SETTINGS max_table_size_to_drop = 0;
-DROP TABLE IF EXISTS `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__aside_orders_3ae58c33_1a388e33e16e3edb` SYNC SETTINGS max_table_size_to_drop = 0;
 DROP TABLE IF EXISTS `ops`.`__dpone__scratch_orders_3ae58c33_1a388e33e16e3edb` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` SYNC SETTINGS max_table_size_to_drop = 0;

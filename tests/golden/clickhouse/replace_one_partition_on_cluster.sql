@@ -9,6 +9,7 @@ ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `ma
 ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` RESET SETTING non_replicated_deduplication_window;
 ALTER TABLE `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` MODIFY COMMENT '[dpone abdece7cf342da47]';
 ALTER TABLE `raw`.`orders` ON CLUSTER `main` REPLACE PARTITION ID 'd1566a03c2469a412f2b88e3951f2701' FROM `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb`;
-DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
-DROP TABLE IF EXISTS `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__aside_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
 DROP TABLE IF EXISTS `ops`.`__dpone__scratch_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__shadow_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
+DROP TABLE IF EXISTS `ops`.`__dpone__stg_orders_3ae58c33_1a388e33e16e3edb` ON CLUSTER `main` SYNC SETTINGS max_table_size_to_drop = 0;
