@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
@@ -54,8 +55,11 @@ class ClickHouseTarget:
             ):
                 self._try(statement, request.physical_design.cluster)
             refuse_other_design(self._session, request, target, first)
-        finally:
-            self._drop(ddl, first, second)
+        except BaseException:
+            with suppress(ConnectorError):  # the first error says what is wrong
+                self._drop(ddl, first, second)
+            raise
+        self._drop(ddl, first, second)
 
     def _try(self, statement: str, cluster: str | None) -> None:
         try:
