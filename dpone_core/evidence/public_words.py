@@ -21,6 +21,7 @@ from dpone_core.model import (
     hook,
     load_config,
     partition,
+    repetition,
     special_values,
     table_schema,
     vocabulary,
@@ -34,6 +35,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     hook,
     load_config,
     partition,
+    repetition,
     special_values,
     table_schema,
     vocabulary,
@@ -82,7 +84,16 @@ _OTHERS: Final = (
     *("leftovers_found", "source_described", "columns_added", "staged", "lineage_projected", "quality_checked"),
     *("source_metrics_captured", "staged_metrics_captured", "target_metrics_captured", "finalized", "cleanup"),
     *("load_governance_failed", "load_governance", "target_preparation", "data_quality_evidence"),
-    *("extract", "source_scan", "runtime_decision", "counter_over_wall_clock", "measured", "load_step"),
+    *(
+        "source_export",
+        "source_exported",
+        "extract",
+        "source_scan",
+        "runtime_decision",
+        "counter_over_wall_clock",
+        "measured",
+        "load_step",
+    ),
     # what became of a load and of its steps
     *("started", "staged", "committed", "failed", "running", "succeeded", "warning", "skipped"),
     # counters that a rate is made of
