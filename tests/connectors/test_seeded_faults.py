@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from dpone_core.testing.fakes import MemoryTarget, MemoryWarehouse
 from dpone_core.testing.sink_conformance import OpenSink, StagedSinkConformance
 from tests.connectors.faulty import FAULTS, ForgetsLeftovers, Passing, ports_with
+from tests.connectors.red_tests import red_tests_of
 from tests.connectors.sessions import memory_sink
 
 EXPECTED = {
@@ -35,28 +34,7 @@ EXPECTED = {
 
 
 def red_tests(sink: OpenSink) -> set[str]:
-    """Names of the suite's tests that fail against this sink."""
-    suite = StagedSinkConformance()
-    red = set()
-    for name, test in inspect.getmembers(suite, inspect.ismethod):
-        if not name.startswith("test_"):
-            continue
-        for arguments in _arguments(test):
-            try:
-                test(sink, **arguments)
-            except (AssertionError, pytest.fail.Exception, Exception):
-                red.add(name)
-    return red
-
-
-def _arguments(test: object) -> Iterator[dict[str, object]]:
-    """Every value the test is parametrized with."""
-    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
-    if not marks:
-        yield {}
-    for mark in marks:
-        name, values = mark.args
-        yield from ({name: value} for value in values)
+    return red_tests_of(StagedSinkConformance(), sink)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from dpone_core.testing.fakes import MemoryWarehouse
 from dpone_core.testing.legacy_conformance import LegacySinkConformance
 from dpone_core.testing.sink_conformance import OpenSink
 from tests.connectors.faulty_legacy import FAULTS, Broken
+from tests.connectors.red_tests import red_tests_of
 from tests.connectors.sessions import memory_legacy_sink
 
 
@@ -19,14 +19,7 @@ def red_tests(fault: type[Broken]) -> set[str]:
     warehouse = MemoryWarehouse()
     sound = memory_legacy_sink(warehouse)
     sink: OpenSink = replace(sound, ports=replace(sound.ports, legacy=fault(warehouse)))
-    red = set()
-    for name, test in inspect.getmembers(LegacySinkConformance(), inspect.ismethod):
-        if name.startswith("test_"):
-            try:
-                test(sink)
-            except (AssertionError, pytest.fail.Exception, Exception):
-                red.add(name)
-    return red
+    return red_tests_of(LegacySinkConformance(), sink)
 
 
 @pytest.mark.parametrize(("fault", "named_by"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", ""))

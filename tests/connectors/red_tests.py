@@ -1,0 +1,34 @@
+"""Runs a conformance suite against a sink and says which of its tests fail."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from dpone_core.testing.sink_conformance import OpenSink
+
+
+def red_tests_of(suite: object, sink: OpenSink) -> set[str]:
+    """Names of the suite's tests that fail against this sink, with any value they are parametrized with."""
+    red = set()
+    for name, test in inspect.getmembers(suite, inspect.ismethod):
+        if not name.startswith("test_"):
+            continue
+        for arguments in _arguments(test):
+            try:
+                test(sink, **arguments)
+            except (AssertionError, pytest.fail.Exception, Exception):
+                red.add(name)
+    return red
+
+
+def _arguments(test: object) -> Iterator[dict[str, object]]:
+    """Every value the test is parametrized with."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    if not marks:
+        yield {}
+    for mark in marks:
+        name, values = mark.args
+        yield from ({name: value} for value in values)
