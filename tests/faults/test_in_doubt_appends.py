@@ -168,14 +168,13 @@ def test_a_publication_of_somebody_else_hides_what_became_of_the_dead_load(tmp_p
     assert shop.target("SELECT list(id ORDER BY id) FROM raw.orders") == [([*NEW, 8],)]
 
 
-def test_without_audit_tables_a_load_whose_evidence_failed_is_refused_all_the_same(tmp_path: Path) -> None:
+def test_without_audit_tables_evidence_that_has_no_place_is_refused_before_the_load(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "duckdb")
     shop.orders()
     shop.written(append_flow(sink__options={"load_governance": {"enabled": False}}))
     blocked = shop.root / "blocked"
     blocked.write_text("not a directory", encoding="utf-8")
-    failed = shop.run("--run-id", "dead", environment={"DPONE_EVIDENCE_DIR": str(blocked)})
-    assert (failed.exit_code, failed.code) == (1, "evidence_publication_failed")
-    assert failed.result["failure_context"]["retry_classification"] == "retry_may_repeat_target_mutation"
-    refused(shop.run(), "load_already_committed")
+    refused = shop.run("--run-id", "dead", environment={"DPONE_EVIDENCE_DIR": str(blocked)})
+    assert (refused.exit_code, refused.code) == (2, "DPONE_EVIDENCE_NOT_WRITABLE")
+    assert shop.run().exit_code == 0, "nothing is in doubt"
     assert shop.target("SELECT list(id ORDER BY id) FROM raw.orders") == [(OLD,)]
