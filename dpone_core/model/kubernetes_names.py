@@ -17,7 +17,7 @@ ENVIRONMENT_NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 QUANTITY: Final = r"^[0-9]{1,15}(\.[0-9]{1,9})?(m|k|[KMGTPE]i|[MGTPE])?$"
 ABSOLUTE_PATH: Final = r"^/[A-Za-z0-9_.@/ -]{0,1023}$"
 IMAGE_BY_DIGEST: Final = r"^[a-z0-9][A-Za-z0-9._/:-]{0,254}@sha256:[0-9a-f]{64}$"
-KEYWORD: Final = r"^[a-z][a-z0-9_]{0,63}$"
+KEYWORD: Final = r"^[a-z][_a-z0-9]{0,63}$"
 
 SENTENCE_OF_KUBERNETES_PATTERN: Final[Mapping[str, tuple[str, str]]] = {
     OBJECT_NAME: (

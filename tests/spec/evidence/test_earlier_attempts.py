@@ -81,8 +81,7 @@ def test_an_interrupted_backoff_overwrites_nothing(project: Project) -> None:
     assert [attempt.outcome.failure is not None for attempt in outcome.report.earlier] == [True]
 
 
-def test_an_attempt_whose_evidence_cannot_be_written_is_the_last(project: Project) -> None:
+def test_a_run_whose_evidence_has_no_place_begins_no_attempt(project: Project) -> None:
     (project.root / "evidence").write_text("not a directory", encoding="utf-8")
     execution = executed(project)
-    assert execution.outcomes[0].report.attempts == 1 and execution.outcomes[0].evidence is None
-    assert code_of(execution) is not None
+    assert execution.outcomes == () and code_of(execution) == "DPONE_EVIDENCE_NOT_WRITABLE"

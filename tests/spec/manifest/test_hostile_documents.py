@@ -13,6 +13,7 @@ import pytest
 from dpone_core.authoring import patterns
 from dpone_core.authoring.validate import MAX_PROBLEMS
 from dpone_core.manifest.check import CheckReport, check_manifest
+from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
 from tests.spec.builders import Project, flow, hook, hooks
 
 OVERRIDE = "\u202e"
@@ -60,6 +61,7 @@ def test_sql_that_reads_in_another_order_than_it_runs_is_refused(project: Projec
 def test_each_name_is_explained_by_the_words_of_its_own_field(project: Project) -> None:
     """Messages are found by the text of a pattern, so no two patterns may be one text."""
     shown = [value for name, value in vars(patterns).items() if name.endswith("_PATTERN") and isinstance(value, str)]
+    shown += SENTENCE_OF_KUBERNETES_PATTERN
     assert len(set(shown)) == len(shown)
     uri = "postgresql://u@h/db"
     (problem,) = check_manifest(project.written(flow(source__connection_ref=uri)), project_root=project.root).errors
