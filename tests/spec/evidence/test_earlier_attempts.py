@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpone_core.api import RunExecution
-from dpone_core.use_cases.run import RetryPolicy
+from dpone_core.invocation import RunArguments
+from dpone_core.manifest.resolve import load_manifest
+from dpone_core.state.evidence_files import EvidenceFilesError, LocalEvidenceFiles
+from dpone_core.use_cases.call import Call
+from dpone_core.use_cases.run import RetryPolicy, RunOptions, prepare_run
 from tests.spec.builders import Project, code_of, flow
 
 
@@ -85,3 +90,21 @@ def test_a_run_whose_evidence_has_no_place_begins_no_attempt(project: Project) -
     (project.root / "evidence").write_text("not a directory", encoding="utf-8")
     execution = executed(project)
     assert execution.outcomes == () and code_of(execution) == "DPONE_EVIDENCE_NOT_WRITABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesThatTakeNoVerdict(LocalEvidenceFiles):
+    """Real files on a volume that was writable when the run was asked for, and no longer is."""
+
+    def publish_together(self, contents: Mapping[str, bytes]) -> None:
+        raise EvidenceFilesError("the volume takes no more")
+
+
+def test_an_attempt_whose_evidence_cannot_be_written_is_the_last(project: Project) -> None:
+    options = RunOptions(arguments=RunArguments(run_id="r1"), retry=RetryPolicy(retry_attempts=2))
+    call = Call.of(options.arguments, project.environment, project.root, None)
+    manifest = load_manifest(project.root / "m.yaml", project_root=project.root)
+    (process,) = prepare_run(call, manifest, options).process_runs()
+    files = FilesThatTakeNoVerdict(root=project.root / "evidence")
+    outcome = replace(process, runtime=replace(process.runtime, evidence=files)).run()
+    assert (outcome.report.attempts, outcome.evidence, outcome.report.passed) == (1, None, False)
