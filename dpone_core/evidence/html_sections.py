@@ -24,7 +24,6 @@ _TONES: Final = {
 _STEPS: Final = {
     "leftovers_found": ("Staging of a dead run found", "prepare"),
     "source_described": ("Describe the source", "extract"),
-    "columns_added": ("Add columns to the target", "prepare"),
     "source_exported": ("Read the source", "extract"),
     "staged": ("Extract and stage", "stage"),
     "lineage_projected": ("Check lineage columns", "stage"),

@@ -20,7 +20,6 @@ from dpone_core.loading.payload import ExtractedPayload, LoadedPayload
 from dpone_core.loading.shared_steps import (
     SnapshotSteps,
     acceptance_recorder,
-    add_columns,
     converted_details,
     evaluate_gates,
     record_export,
@@ -61,7 +60,6 @@ class LegacyLoadGovernanceCoordinator:
         evidence.capture(recorder, Side.SOURCE)
         execution.revalidate(context.config)
         context.runtime.cancellation.checkpoint()
-        add_columns(context, payload)
         started_at = context.runtime.clock.utc_now()
         loaded = self._load(request, payload, started_at)  # ------------------------------- the target commit boundary
         finished_at = context.runtime.clock.utc_now()
@@ -70,7 +68,7 @@ class LegacyLoadGovernanceCoordinator:
         self._refuse_lost_rows(payload, loaded)
         evidence.capture(recorder, Side.TARGET)
         details = {"rows": loaded.written_rows, "bytes": payload.pump.counters.size_bytes}
-        record_finalized(context, started_at, finished_at, details | self._list_counters(loaded))
+        record_finalized(context, request.added, started_at, finished_at, details | self._list_counters(loaded))
         context.commit_state.result = context.commit_state.result.with_acceptance(
             recorder.run_metrics(loaded.written_rows)
         )

@@ -46,6 +46,7 @@ def stage_request(context: LoadContext, payload: LoadInput) -> StageRequest:
         unique_key=target.unique_key,
         target_only=payload.extraction.target.target_only,
         defaults=context.config.sink.target_defaults,
+        added=payload.extraction.target.added,
         fence=None if context.lease is None else context.lease.row,
     )
 
@@ -73,15 +74,6 @@ def lineage_columns(context: LoadContext) -> LineageColumns:
         source_schema=(table.schema or "") if table is not None else "",
         source_table=table.name if table is not None else config.source.dataset,
     )
-
-
-def add_columns(context: LoadContext, payload: LoadInput) -> None:
-    """Adds the columns that the target lacks, before rows are written. They are nullable: no existing row changes."""
-    added = payload.extraction.target.added
-    if added.columns:
-        with context.step_log.step("columns_added", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
-            step.details["columns"] = list(added.names)
-            context.sessions.sink.target.add_columns(context.plan.target.table, added)
 
 
 def converted_details(result: LoadResult) -> dict[str, object]:
@@ -211,10 +203,15 @@ def _evaluated_rows(
 
 
 def record_finalized(
-    context: LoadContext, started_at: datetime, finished_at: datetime, details: dict[str, object]
+    context: LoadContext, added: TableSchema, started_at: datetime, finished_at: datetime, details: dict[str, object]
 ) -> None:
-    """Records the step of a finished publication. Raises EvidenceWriteError `finalized_evidence_failed`."""
+    """Records the step of a finished publication; `added` are the columns that it gave to the target.
+
+    Raises EvidenceWriteError `finalized_evidence_failed`.
+    """
     details |= {"atomic_for": context.plan.target.finaliser.atomic_for}
+    if added.columns:
+        details["columns_added"] = list(added.names)
     try:
         context.step_log.record_success(
             "finalized", GOVERNANCE_PHASE, GOVERNANCE_KIND, started_at, finished_at, details

@@ -24,7 +24,6 @@ from dpone_core.loading.row_count_check import count_target_rows, refuse_wrong_r
 from dpone_core.loading.shared_steps import (
     SnapshotSteps,
     acceptance_recorder,
-    add_columns,
     converted_details,
     evaluate_gates,
     record_export,
@@ -67,7 +66,6 @@ class LoadGovernanceFinalizationCoordinator:
         recorder = acceptance_recorder(context, execution, evidence)
         request = stage_request(context, payload)
         execution.revalidate(context.config)
-        add_columns(context, payload)
         sink.target.preflight(request)
         handle = self._stage(request, payload)
         try:
@@ -90,7 +88,7 @@ class LoadGovernanceFinalizationCoordinator:
         finished_at = context.runtime.clock.utc_now()
         refuse_wrong_row_count(context, finalized, handle.staged_rows, before)
         evidence.capture(recorder, Side.TARGET)
-        self._record_finalized(finalized, started_at, finished_at)
+        self._record_finalized(finalized, request, started_at, finished_at)
         self._cleanup(handle)
         metrics = recorder.run_metrics(context.commit_state.result.loaded_rows)
         context.commit_state.result = context.commit_state.result.with_acceptance(metrics)
@@ -197,14 +195,16 @@ class LoadGovernanceFinalizationCoordinator:
         )
         return finalized
 
-    def _record_finalized(self, finalized: FinalizeResult, started_at: datetime, finished_at: datetime) -> None:
+    def _record_finalized(
+        self, finalized: FinalizeResult, request: StageRequest, started_at: datetime, finished_at: datetime
+    ) -> None:
         details: dict[str, object] = {
             "finaliser": finalized.finaliser,
             "inserted_rows": finalized.inserted_rows,
             "updated_rows": finalized.updated_rows,
             "final_rows": finalized.total_rows,
         }
-        record_finalized(self.context, started_at, finished_at, details)
+        record_finalized(self.context, request.added, started_at, finished_at, details)
 
     def _cleanup(self, handle: StagedHandle) -> None:
         with self.context.step_log.step("cleanup", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class ColumnKind(StrEnum):
@@ -96,12 +97,21 @@ class TableSchema:
         """The column of exactly this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
+    def without(self, other: TableSchema) -> TableSchema:
+        """The columns whose names `other` does not have."""
+        return TableSchema(columns=tuple(column for column in self.columns if other.find(column.name) is None))
+
+    def widened(self, added: TableSchema) -> TableSchema:
+        """These columns and then the added ones whose names are new."""
+        return TableSchema(columns=(*self.columns, *added.without(self).columns))
+
     @property
     def business_columns(self) -> tuple[Column, ...]:
         """Columns other than the technical `__dpone__*` ones (ACC-22)."""
         return tuple(column for column in self.columns if not is_framework_column(column.name))
 
 
+NO_COLUMNS: Final = TableSchema(columns=())
 FRAMEWORK_PREFIX = "__dpone__"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dpone_core.errors import ETLExecutionError
-from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.table_schema import NO_COLUMNS, Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import SchemaEvolution, StrategyMode
 
 _INTEGER_WIDTH: Final = {
@@ -46,7 +46,7 @@ class TargetSchemaDecision:
     """`payload` is the schema of the staged columns without lineage: the source's columns in the target's types, then
     the nullable columns that only the target has (`target_only`, staged as NULL).
 
-    `added` lists the columns to add to the target before publishing; `created` is True when the target does not exist.
+    `added` lists the columns that the publication adds to the target; `created` is True when the target does not exist.
     """
 
     payload: TableSchema
@@ -99,14 +99,13 @@ def decide_target_schema(
     Raises TargetSchemaDiffersError before anything is changed. In a merge the key columns are treated as not nullable,
     because a merge refuses NULL in its key (LIFE-32).
     """
-    empty = TableSchema(columns=())
     if strategy is StrategyMode.INCREMENTAL_MERGE:
         arriving = _without_nulls(arriving, unique_key)
     if existing is None:
-        return TargetSchemaDecision(payload=arriving, added=empty, created=True)
+        return TargetSchemaDecision(payload=arriving, added=NO_COLUMNS, created=True)
     if strategy is StrategyMode.FULL_REFRESH:
         followed = tuple(_follow_source(column, existing.find(column.name)) for column in arriving.columns)
-        return TargetSchemaDecision(payload=TableSchema(columns=followed), added=empty, created=False)
+        return TargetSchemaDecision(payload=TableSchema(columns=followed), added=NO_COLUMNS, created=False)
     whole = TableSchema(columns=(*arriving.columns, *lineage.columns))
     missing = tuple(column for column in whole.columns if existing.find(column.name) is None)
     differences = (*_differences(whole, existing, defaults), *_misnamed(defaults, arriving, existing))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from dpone_core.model.artifacts import LoadRef
 from dpone_core.model.identity import LoadIdentity
 from dpone_core.model.load_config import PhysicalDesign, TableName
-from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.table_schema import NO_COLUMNS, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.control import HeldRow
 
@@ -46,8 +46,9 @@ class StageRequest:
     order. Staged rows get a lineage value as a DEFAULT that is constant for the load. The DEFAULT (not the column) is
     removed before publication, so that the definition of the target names no load. `unique_key` identifies a row for
     incremental_merge. `target_only` names payload columns that the source does not have: batches carry NULL there, and
-    a merge keeps the target's value in rows that it updates. `fence` is the lease of the load; a sink with transactions
-    refuses a publication whose lease another load has.
+    a merge keeps the target's value in rows that it updates. `added` are nullable columns that the target lacks and the
+    publication adds, together with the rows or not at all (`schema_evolution: add_columns`). `fence` is the lease of
+    the load; a sink with transactions refuses a publication whose lease another load has.
     """
 
     identity: LoadIdentity
@@ -60,6 +61,7 @@ class StageRequest:
     unique_key: tuple[str, ...] = ()
     target_only: tuple[str, ...] = ()
     defaults: tuple[str, ...] = ()
+    added: TableSchema = NO_COLUMNS
     fence: HeldRow | None = None
 
     @property
@@ -211,7 +213,7 @@ class LegacyLoadPort(Protocol):
 
 
 class TargetPort(Protocol):
-    """Describes and prepares a target; reads and writes no rows."""
+    """Describes a target; changes nothing in it and reads no rows."""
 
     def describe_target(self, table: TableName) -> TableSchema | None:
         """Schema of the existing target, None when absent; framework columns included."""
@@ -220,14 +222,8 @@ class TargetPort(Protocol):
     def preflight(self, request: StageRequest) -> None:
         """Checks the finaliser's assumptions on scratch objects and the physical design against an existing target.
 
-        Raises ConnectorError `finaliser_assumption_failed` or `physical_design_mismatch`; mutates nothing.
-        """
-        ...
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        """Adds the named nullable columns to an existing target (`schema_evolution: add_columns`).
-
-        Raises ConnectorError `schema_evolution_refused`.
+        Raises ConnectorError `finaliser_assumption_failed`, `physical_design_mismatch` or `schema_evolution_refused`;
+        mutates nothing.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -157,9 +157,11 @@ class MemoryStaging:
         if target is None or target.marker != marker:
             self._require_lease(handle.request)
             staged = tables[handle.table]
+            if len(staged.rows) != handle.staged_rows:
+                raise ConnectorError("staging holds other rows than were staged", code="finaliser_refused")
             rows, updated = publish_rows(handle.request, None if target is None else target.rows, staged.rows)
             replaced = target is None or handle.request.strategy is StrategyMode.FULL_REFRESH
-            schema = staged.schema if target is None or replaced else target.schema
+            schema = staged.schema if target is None or replaced else target.schema.widened(handle.request.added)
             whole = [dict.fromkeys(schema.names) | row for row in rows]
             tables[handle.request.target] = MemoryTable(schema=schema, rows=whole, marker=marker, updated_rows=updated)
         found = tables[handle.request.target]
@@ -219,14 +221,6 @@ class MemoryTarget:
     def preflight(self, request: StageRequest) -> None:
         self._warehouse.journal.write("sink.preflight")
         refuse_payload(request)
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        self._warehouse.journal.write("sink.add_columns")
-        found = self._warehouse.tables[table]
-        missing = tuple(column for column in schema.columns if found.schema.find(column.name) is None)
-        found.schema = replace(found.schema, columns=found.schema.columns + missing)
-        for row in found.rows:
-            row.update({column.name: None for column in missing})
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         self._warehouse.journal.write("sink.leftovers")
@@ -389,11 +383,13 @@ def count_metrics(rows: Sequence[Row], request: MetricRequest) -> Mapping[str, o
 
 
 def refuse_payload(request: StageRequest) -> None:
-    """Raises ConnectorError for a payload without columns, with reserved column names or with unusable keys."""
+    """Raises ConnectorError for no columns, reserved names, added columns that are not nullable, and unusable keys."""
     if not request.schema.columns:
         raise ConnectorError("the source has no columns to load", code="empty_projection")
     if any(is_framework_column(name) for name in request.schema.names):
         raise ConnectorError("a source column uses the reserved prefix", code="framework_column_in_source")
+    if not all(column.nullable for column in request.added.columns):
+        raise ConnectorError("an added column must be nullable", code="schema_evolution_refused")
     refuse_keys(request)
 
 

@@ -210,11 +210,15 @@ class LegacySinkConformance:
     def test_added_columns_are_null_in_old_rows(self, sink: OpenSink) -> None:
         table = fresh_table()
         self._load(sink, stage_request(table), orders(1))
-        sink.ports.target.add_columns(table, TableSchema(columns=(Column(name="note", type=TEXT),)))
-        assert [row["note"] for row in sink.rows(table)] == [None]
-        wider = with_column(ORDERS, Column(name="note", type=TEXT))
-        rows = batch_of(wider, [{"id": 2, "note": "x"}])
-        self._load(sink, stage_request(table, "L2", strategy=APPEND, schema=wider), rows)
+        before = sink.ports.target.describe_target(table)
+        note = Column(name="note", type=TEXT)
+        wider = stage_request(table, "L2", strategy=APPEND, schema=with_column(ORDERS, note))
+        request = replace(wider, added=TableSchema(columns=(note,)))
+        sink.ports.target.preflight(self._with_file_format(request))
+        assert sink.ports.target.describe_target(table) == before
+        self._load(sink, request, batch_of(request.schema, [{"id": 2, "note": "x"}]))
+        found = sink.ports.target.describe_target(table)
+        assert found is not None and found.names == (*ORDERS.names, "note")
         assert {row["id"]: row["note"] for row in sink.rows(table)} == {1: None, 2: "x"}
 
     def test_preflight_changes_nothing(self, sink: OpenSink) -> None:

@@ -44,8 +44,8 @@ class MemoryLegacy:
         table = self._warehouse.tables.setdefault(request.target, MemoryTable(schema=written_schema(request)))
         appends = request.strategy is StrategyMode.INCREMENTAL_APPEND
         kept = [row for row in table.rows if row[_OWNER] != owner] if appends else []
-        table.rows[:] = [*kept, *written]
-        table.schema = table.schema if appends else written_schema(request)
+        table.schema = table.schema.widened(request.added) if appends else written_schema(request)
+        table.rows[:] = [dict.fromkeys(table.schema.names) | row for row in (*kept, *written)]
         try:
             journal.write("sink.published")
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Final
@@ -171,14 +172,25 @@ class MergeConformance:
         found = _rows(sink, table, "id", "name", "note")
         assert found == [(1, "old", "note 1"), (2, "new", "note 2"), (3, "new", None)]
 
-    def test_a_column_added_to_the_target_is_merged(self, sink: OpenSink) -> None:
+    def test_a_column_that_the_merge_adds_is_set_in_updated_rows(self, sink: OpenSink) -> None:
         require(sink, MERGE)
         table = fresh_table()
         sink.load(merge_request(table), orders(1, 2))
-        wide = with_column(ORDERS, Column(name="note", type=TEXT))
-        sink.ports.target.add_columns(table, TableSchema(columns=(Column(name="note", type=TEXT),)))
-        sink.load(merge_request(table, "L2", schema=wide), batch_of(wide, [{"id": 2, "note": "x"}]))
+        note = Column(name="note", type=TEXT)
+        wide = replace(merge_request(table, "L2", schema=with_column(ORDERS, note)), added=TableSchema(columns=(note,)))
+        sink.load(wide, batch_of(wide.schema, [{"id": 2, "note": "x"}]))
         assert _rows(sink, table, "id", "note") == [(1, None), (2, "x")]
+
+    def test_a_merge_adds_one_column_and_keeps_the_values_of_another(self, sink: OpenSink) -> None:
+        require(sink, MERGE)
+        table = fresh_table()
+        kept, note = Column(name="kept", type=TEXT), Column(name="note", type=TEXT)
+        held = with_column(ORDERS, kept)
+        sink.load(merge_request(table, schema=held), batch_of(held, [{"id": i, "kept": f"k{i}"} for i in (1, 2)]))
+        request = merge_request(table, "L2", schema=with_column(with_column(ORDERS, note), kept), target_only=("kept",))
+        wide = replace(request, added=TableSchema(columns=(note,)))
+        sink.load(wide, batch_of(wide.schema, [{"id": i, "note": "x"} for i in (2, 3)]))
+        assert _rows(sink, table, "id", "kept", "note") == [(1, "k1", None), (2, "k2", "x"), (3, None, "x")]
 
     def test_updated_rows_tell_of_the_load_that_updated_them(self, sink: OpenSink) -> None:
         require(sink, MERGE)
@@ -194,8 +206,9 @@ class MergeConformance:
         require(sink, MERGE)
         table = fresh_table()
         sink.load(merge_request(table), orders(1, 2))
-        sink.ports.target.add_columns(table, TableSchema(columns=(Column(name=LOAD_ID, type=TEXT),)))
-        sink.load(merge_request(table, "L2", lineage=LineageColumns(constants={LOAD_ID: "L2"})), orders(1, 2))
+        added = TableSchema(columns=(Column(name=LOAD_ID, type=TEXT),))
+        lineaged = merge_request(table, "L2", lineage=LineageColumns(constants={LOAD_ID: "L2"}))
+        sink.load(replace(lineaged, added=added), orders(1, 2))
         sink.load(merge_request(table, "L3"), orders(2))
         assert _rows(sink, table, "id", LOAD_ID) == [(1, "L2"), (2, None)]
 

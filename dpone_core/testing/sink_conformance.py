@@ -25,6 +25,7 @@ from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableS
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import LineageColumns, StageRequest
 
+from .added_columns_conformance import ColumnAdditionConformance
 from .builders import INT64, ORDERS, TEXT, batch_of, orders, stage_request, with_column
 from .merge_conformance import MergeConformance
 from .open_sink import MERGE, STRATEGIES, OpenSink, fresh_table, strategy_request
@@ -38,7 +39,7 @@ ODD_NAMES: Final = ("a.b", "select", "x y", "back`tick", 'quo"te', "имя", "a'
 ODD_TABLES: Final = ("select", "a.b x`y\"z 'имя' \\ 😀 Format")
 
 
-class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
+class StagedSinkConformance(MergeConformance, PartitionReplaceConformance, ColumnAdditionConformance):
     """Staging, publication, cleanup and refusal; every declared finaliser is exercised."""
 
     def test_staging_leaves_the_target_untouched(self, sink: OpenSink) -> None:
@@ -277,12 +278,6 @@ class StagedSinkConformance(MergeConformance, PartitionReplaceConformance):
         assert found is not None and found.names == ORDERS.names
         for ours, theirs in zip(ORDERS.columns, found.columns, strict=True):
             assert ours.type.same_values(theirs.type) and ours.nullable == theirs.nullable
-
-    def test_added_columns_are_null_in_old_rows(self, sink: OpenSink) -> None:
-        table = fresh_table()
-        sink.load(stage_request(table), orders(1))
-        sink.ports.target.add_columns(table, TableSchema(columns=(Column(name="note", type=TEXT),)))
-        assert [row["note"] for row in sink.rows(table)] == [None]
 
     def test_preflight_changes_nothing(self, sink: OpenSink) -> None:
         table = fresh_table()

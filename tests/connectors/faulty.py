@@ -213,7 +213,6 @@ class ForgetsLeftovers:
     def __init__(self, inner: TargetPort) -> None:
         self.describe_target = inner.describe_target
         self.preflight = inner.preflight
-        self.add_columns = inner.add_columns
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         return ()

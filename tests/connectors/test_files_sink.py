@@ -34,7 +34,7 @@ from dpone_core.ports.control import ControlTables
 from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.sink import StageRequest
 from dpone_core.ports.source import ExtractRequest
-from dpone_core.testing.builders import ORDERS, batch_of, load_identity, orders, stage_request
+from dpone_core.testing.builders import ORDERS, batch_of, load_identity, orders, stage_request, with_column
 from dpone_core.testing.port_conformance import control_row, control_table
 from tests.connectors.sessions import connection
 
@@ -154,7 +154,8 @@ def test_line_ends_inside_of_texts_come_back_across_the_blocks_of_a_large_file(
 def test_a_csv_file_without_the_column_that_is_counted_keeps_its_rows(tmp_path: Path) -> None:
     FilesLoad(tmp_path).load(request_for(), iter([orders(1, 2)]))
     added = TableSchema(columns=(Column(name="added", type=ColumnType(kind=KIND.INT64)),))
-    TargetDirectory(base=tmp_path, table=TABLE).add_columns(added)
+    empty = replace(request_for("L2", strategy=APPEND, schema=with_column(ORDERS, added.columns[0])), added=added)
+    FilesLoad(tmp_path).load(empty, iter([]))
     measured = ports_of(tmp_path).metrics
     assert measured is not None
     asked = MetricRequest(side=Side.TARGET, table=TABLE, row_count=True, null_counts=("added",))

@@ -162,12 +162,12 @@ def test_technical_columns_of_an_earlier_preset_stay_null_in_appended_rows(
     table = fresh_table()
     sink.load(stage_request(table), orders(1))
     old = TableSchema(columns=(Column(name="__dpone__run_id", type=ColumnType(kind=KIND.STRING)),))
-    sink.ports.target.add_columns(table, old)
-    lineage = LineageColumns()
-    request_two = stage_request(table, "L2", strategy=APPEND, lineage=lineage)
-    sink.ports.target.preflight(request_two)
-    sink.load(request_two, orders(2))
-    assert {row["id"]: row["__dpone__run_id"] for row in sink.rows(table)} == {1: None, 2: None}
+    lineage = LineageColumns(constants={"__dpone__run_id": "r1"})
+    sink.load(replace(stage_request(table, "L2", strategy=APPEND, lineage=lineage), added=old), orders(2))
+    request = stage_request(table, "L3", strategy=APPEND, lineage=LineageColumns())
+    sink.ports.target.preflight(request)
+    sink.load(request, orders(3))
+    assert {row["id"]: row["__dpone__run_id"] for row in sink.rows(table)} == {1: None, 2: "r1", 3: None}
 
 
 def test_seconds_and_days_of_an_existing_clickhouse_target_are_read_back_as_times(clickhouse: OpenSink) -> None:

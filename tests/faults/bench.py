@@ -45,12 +45,14 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is there, read without dpone: target ids, objects of dead loads, saved cursor, load statuses by run id.
+    """What is there, read without dpone: ids and columns of the target, objects of dead loads, saved cursor, load
+    statuses by run id.
 
     `partitions`: status, rows and guard phase of each partition of a native transfer, by run id, in plan order.
     """
 
     ids: list[int]
+    columns: list[str]
     leftovers: list[str]
     cursor: str | None
     loads: dict[str, list[str]]
@@ -131,7 +133,8 @@ def _seen_in_duckdb(root: Path) -> Seen:
 
     try:
         tables = {name for (name,) in rows("SELECT table_name FROM information_schema.tables")}
-        return _seen_in_tables(rows, lambda table, columns: rows(_select(table, columns)), tables)
+        described = "SELECT column_name FROM (DESCRIBE raw.orders)"
+        return _seen_in_tables(rows, described, lambda table, columns: rows(_select(table, columns)), tables)
     finally:
         connection.close()
 
@@ -146,7 +149,8 @@ def _seen_in_clickhouse(root: Path) -> Seen:
 
     try:
         tables = {name for (name,) in rows("SELECT name FROM system.tables")}
-        return _seen_in_tables(rows, lambda table, columns: rows(f"{_select(table, columns)} FINAL"), tables)
+        described = "SELECT name FROM system.columns WHERE database = 'raw' AND table = 'orders' ORDER BY position"
+        return _seen_in_tables(rows, described, lambda table, columns: rows(f"{_select(table, columns)} FINAL"), tables)
     finally:
         client.close()
 
@@ -156,11 +160,13 @@ def _select(table: str, columns: tuple[str, ...]) -> str:
 
 
 def _seen_in_tables(
-    rows: Callable[[str], Rows], control: Callable[[str, tuple[str, ...]], Rows], tables: set[str]
+    rows: Callable[[str], Rows], described: str, control: Callable[[str, tuple[str, ...]], Rows], tables: set[str]
 ) -> Seen:
-    """`rows` answers a statement, `control` reads the newest rows of a control table."""
+    """`rows` answers a statement, `described` is the one that lists the target's columns, `control` reads the newest
+    rows of a control table."""
     return _seen(
         ids=rows("SELECT id FROM raw.orders"),
+        columns=[name for (name,) in rows(described)],
         leftovers=[name for name in tables if name.startswith(_STAGING)],
         control=lambda table, columns: control(table, columns) if table in {*tables, "__dpone__loads"} else [],
     )
@@ -178,7 +184,9 @@ def _seen_in_files(root: Path) -> Seen:
         rows = _newest(root / "lake/etl_state" / f"{table}.jsonl", keys[table])
         return [tuple(row[name] for name in columns) for row in rows]
 
+    description = target / "_dpone_target.json"
     return _seen(
+        columns=[column["name"] for column in json.loads(description.read_text("utf-8"))["columns"]],
         ids=[(row["id"],) for part in target.glob("part-*") for row in pq.read_table(part).to_pylist()],
         leftovers=[Path(path).name[1:] for path in glob.glob(str(target / ".__dpone__*"))],
         control=control,
@@ -193,7 +201,7 @@ def _newest(path: Path, key: tuple[str, ...]) -> list[dict[str, Any]]:
     return list({tuple(row[name] for name in key): row for row in rows}.values())
 
 
-def _seen(ids: Rows, leftovers: list[str], control: Callable[[str, tuple[str, ...]], Rows]) -> Seen:
+def _seen(ids: Rows, columns: list[str], leftovers: list[str], control: Callable[[str, tuple[str, ...]], Rows]) -> Seen:
     cursors = control("__dpone__cursor_state", _CURSOR)
     assert len(cursors) <= 1
     loads: dict[str, list[str]] = {}
@@ -206,6 +214,7 @@ def _seen(ids: Rows, leftovers: list[str], control: Callable[[str, tuple[str, ..
         partitions.setdefault(run_id, []).append((status, exported, guard and guard["phase"]))
     return Seen(
         ids=sorted(row[0] for row in ids),
+        columns=columns,
         leftovers=sorted(leftovers),
         cursor=cursors[0][0] if cursors else None,
         loads=loads,

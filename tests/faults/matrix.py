@@ -36,7 +36,8 @@ class Course:
     """One way to load: its steps, and what target and cursor hold before and after it; no cursor is None.
 
     `label` is what the id of a cell says of it. `ranges` are the ids that each partition of a native transfer brings,
-    the partition of NULL keys first, and `replaced` those of the old target that go with each.
+    the partition of NULL keys first, and `replaced` those of the old target that go with each. A course that `widens`
+    adds a column to the target.
     """
 
     mode: str
@@ -49,6 +50,7 @@ class Course:
     repeatable: bool = True
     ranges: tuple[list[int], ...] = ()
     replaced: tuple[list[int], ...] = ()
+    widens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ class Left:
     native: dict[str, Any] | None
     calls: list[str]
     ids: list[int]
+    columns: list[str]
     leftovers: list[str]
     cursor: str | None
     loads: dict[str, list[str]]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.fault_points import FaultKind, When
-from tests.faults.load_matrix import APPEND, COURSES, manifest, violations, violations_of_next
+from tests.faults.load_matrix import ADDED, APPEND, COURSES, manifest, violations, violations_of_next
 from tests.faults.matrix import Bench, Cell, Course, Left, cells
 from tests.spec.builders import Project
 
@@ -26,22 +26,25 @@ def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Projects
     made: dict[tuple[str, str], Path] = {}
 
     def of(sink: str, course: Course) -> Path:
-        if (sink, course.mode) not in made:
-            project = Project(tmp_path_factory.mktemp(f"{sink}-{course.mode}"))
+        key = (sink, course.label)
+        if key not in made:
+            project = Project(tmp_path_factory.mktemp("-".join(key).replace(" ", "-")))
             project.orders()
             project.source("CREATE TABLE log (what INTEGER)")
             project.written(manifest(sink, course))
             assert bench(project.root, sink, "first") == 0
             project.add_orders((4, "d", 40), (5, "e", 50))
-            made[sink, course.mode] = project.root
-        return made[sink, course.mode]
+            if course.widens:
+                project.source(f"ALTER TABLE orders ADD COLUMN {ADDED} TEXT", f"UPDATE orders SET {ADDED} = 'Rome'")
+            made[key] = project.root
+        return made[key]
 
     return of
 
 
 def quick(cell: Cell) -> bool:
     """Every step by exception and by kill on DuckDB; the legacy path and other strategies where they differ."""
-    if cell.course.mode != APPEND.mode:
+    if cell.course.mode != APPEND.mode or cell.course.widens:
         near = cell.step.name in ("finalize", "state")
         return cell.sink == "duckdb" and near and cell.kind in (FaultKind.ERROR, FaultKind.SIGKILL)
     differs = cell.step.name in ("load begin", "middle of rows", "load end", "gates recorded", "state")

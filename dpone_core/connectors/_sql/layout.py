@@ -92,7 +92,7 @@ def stored_columns(
         return tuple(_stored_like_target(dialect, column, request, target) for column in request.schema.columns)
     if request.strategy is StrategyMode.FULL_REFRESH:
         refuse_different(dialect, request, target, attachments)
-    return tuple(_stored_for_copy(dialect, column, target) for column in request.schema.columns)
+    return tuple(_stored_for_copy(dialect, column, request, target) for column in request.schema.columns)
 
 
 def _refuse_computed(request: StageRequest, target: SinkTable) -> None:
@@ -145,9 +145,13 @@ def _stored_like_target(
     return dialect.existing(replace(there, nullable=column.nullable), target.declared_type(there))
 
 
-def _stored_for_copy(dialect: LayoutDialect[Stored], column: Column, target: SinkTable) -> Stored:
+def _stored_for_copy(
+    dialect: LayoutDialect[Stored], column: Column, request: StageRequest, target: SinkTable
+) -> Stored:
     there = target.schema.find(column.name)
     if there is None:
+        if request.added.find(column.name) is not None:
+            return dialect.created(replace(column, nullable=True), request)
         raise ConnectorError(f"the target has no column {column.name!r}", code=_MISMATCH)
     if there.type.kind is ColumnKind.UNSUPPORTED:
         raise ConnectorError(

@@ -89,8 +89,8 @@ class StatementDialect:
 
     `same_key` compares the key columns of two tables and `key_list` lists them, both by values that are exactly equal.
     `delete_partitions` deletes from a target the partitions that staged rows lie in. `swap` replaces the target, which
-    may be absent, by the staging table and returns the name of the finaliser. Merges and replacements run inside
-    `full_memory`.
+    may be absent, by the staging table and returns the name of the finaliser. `add_columns` lists the statements that
+    add nullable columns to the target. Merges and replacements run inside `full_memory`.
     """
 
     qualify: Callable[[TableName], str]
@@ -98,6 +98,7 @@ class StatementDialect:
     key_list: Callable[[Sequence[Column], str], str]
     delete_partitions: Callable[[TableName, TableName, PartitionBy, Column], str]
     swap: Callable[[Ask, StagedHandle, TableName, bool], str]
+    add_columns: Callable[[TableName, TableSchema], Sequence[str]]
     quote: Callable[[str], str] = quote_ansi
     row_count: str = "count(*)"
     before_merge: Callable[[TableName], tuple[str, ...]] = lambda staged: ()
@@ -231,6 +232,9 @@ class _Publication(Generic[Table]):
         attachments = catalog.attachments(ask, target) if target is not None else ()
         if target is None or may_swap(self._request, target, attachments):
             return statements.swap(ask, self._handle, self._target, target is not None), rows
+        added = self._request.added.without(target.schema)
+        for statement in statements.add_columns(self._target, added) if added.columns else ():
+            ask(statement, ())
         match self._request.strategy:
             case StrategyMode.FULL_REFRESH:
                 refuse_different(self._dialect.layout, self._request, target, attachments)

@@ -21,8 +21,9 @@ _DISK_TEXTS: Final = ("no space left on device", "not_enough_space", "disk full"
 
 def check_payload(request: StageRequest) -> None:
     """Refuses an empty projection, framework names, repeated names, unsupported columns, impossible keys of rows or
-    partitions, and impossible row ids."""
+    partitions, impossible row ids, and added columns that are not nullable."""
     check_columns(request.schema)
+    _require_nullable(request.added)
     for name in request.physical_design.order_by:
         column = request.schema.find(name)
         if column is None:
@@ -98,7 +99,7 @@ def refuse_layout(request: StageRequest, engine: str, *, fix: str | None = None)
         )
 
 
-def require_nullable(added: TableSchema) -> None:
+def _require_nullable(added: TableSchema) -> None:
     """Refuses added columns that are not nullable: rows already in the target have no value for them. Raises
     ConnectorError `schema_evolution_refused`."""
     for column in added.columns:

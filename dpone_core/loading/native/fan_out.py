@@ -17,7 +17,7 @@ from dpone_core.loading.native.model import StagedPartition, Transfer, summarise
 from dpone_core.loading.native.plan import TransferPlanner
 from dpone_core.loading.native.stage import PartitionStager
 from dpone_core.loading.native.stored_plan import CLEAR_THE_PLAN, StoredTransfer, TransferPlanMismatchError
-from dpone_core.loading.shared_steps import add_columns, converted_details, stage_request
+from dpone_core.loading.shared_steps import converted_details, stage_request
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import TransferPartition, TransferPlan, TransferRun
@@ -91,7 +91,7 @@ class FanOut:
     def plan(self) -> Transfer:
         """Stores the plan and the checkpoints of its partitions, or continues the open plan of this run id.
 
-        Also adds missing target columns and prepares the staging that all partitions share.
+        Also prepares the staging that all partitions share.
         """
         context = self.context
         if context.sessions.audit is not None:
@@ -103,7 +103,6 @@ class FanOut:
         with self.source.snapshot() as snapshot:
             transfer = planner.plan(extraction, snapshot)
         request = stage_request(context, transfer)
-        add_columns(context, transfer)
         context.sessions.sink.target.preflight(request)
         self.ranges.prepare(request)
         return transfer

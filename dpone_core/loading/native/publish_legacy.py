@@ -98,7 +98,7 @@ class NativeLegacyCoordinator:
             "final_rows": result.final_rows,
             **converted_details(result),
         }
-        record_finalized(context, started_at, finished_at, details)
+        record_finalized(context, self.base.added, started_at, finished_at, details)
         context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.loaded_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 

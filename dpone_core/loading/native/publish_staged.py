@@ -101,7 +101,7 @@ class NativeStagedCoordinator:
             "updated_rows": result.updated_rows,
             "final_rows": result.final_rows,
         }
-        record_finalized(context, started_at, finished_at, details)
+        record_finalized(context, self.stager.base.added, started_at, finished_at, details)
         self._cleanup(whole)
         context.commit_state.result = result.with_acceptance(recorder.run_metrics(result.loaded_rows))
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)

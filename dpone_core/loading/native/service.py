@@ -21,7 +21,7 @@ from dpone_core.loading.native.resume import ResumeOnlyCoordinator
 from dpone_core.loading.native.stage import PartitionStager
 from dpone_core.loading.native.stored_plan import StoredTransfer
 from dpone_core.loading.payload import LoadedPayload
-from dpone_core.loading.shared_steps import add_columns, stage_request
+from dpone_core.loading.shared_steps import stage_request
 from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.load_config import PartitioningConfig
 from dpone_core.model.partition import TransferRunState
@@ -126,7 +126,6 @@ class NativeTransferService:
             raise ETLConfigurationError("this route does not transfer key ranges", code="DPONE_ROUTE_REFUSED")
         request = stage_request(context, transfer)
         execution.revalidate(context.config)
-        add_columns(context, transfer)
         sink.target.preflight(request)
         stager = PartitionStager(
             context=context,
@@ -151,7 +150,6 @@ class NativeTransferService:
         request = stage_request(context, transfer)
         context.sessions.sink.target.preflight(request)
         execution.revalidate(context.config)
-        add_columns(context, transfer)
         return NativeLegacyCoordinator(
             context=context, transfer=transfer, legacy=legacy, source=source, base=request
         ).load(execution)

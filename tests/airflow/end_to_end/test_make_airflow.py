@@ -181,9 +181,9 @@ def test_a_failure_behind_the_commit_is_not_retried_and_every_page_says_what_is_
     assert (receipt["failure_boundary"], receipt["target_state"]) == ("post_commit", "mutation_returned_success")
     assert receipt["retry_classification"] == "retry_may_repeat_target_mutation"
     assert (verdict["passed"], verdict["primary_code"]) == (False, "DPONE_QUALITY_GATES_FAILED")
-    assert "repair or deduplicate the target before any task is cleared" in verdict["advice"]
-    assert "A retry may write this load a second time." in ran.pages[LAKE]
-    assert "do not clear the load&#x27;s task" in ran.pages[LAKE]
+    assert "a retry writes the load again in its place" in verdict["advice"]
+    assert "A retry writes this load again in its place; no row is doubled." in ran.pages[LAKE]
+    assert "In Airflow: clear the failed task and all downstream of it" in ran.pages[LAKE]
 
 
 def test_the_logs_say_it_in_lines_a_person_can_read(ran: Ran) -> None:

@@ -1,6 +1,6 @@
 """A target that differs is refused with its differences, widened only by nullable columns, and never narrowed.
 
-Contract: LIFE-48, STATE-07.
+Contract: LIFE-48, LIFE-50, STATE-07.
 """
 
 from __future__ import annotations
@@ -58,17 +58,30 @@ def test_add_columns_adds_it_nullable_and_keeps_old_rows(project: Project) -> No
     assert ("city", "VARCHAR", "YES") in project.target(COLUMNS)
 
 
-def test_added_columns_are_recorded_and_a_blocked_load_adds_no_row(project: Project) -> None:
+def test_a_load_that_a_gate_blocks_adds_neither_row_nor_column(project: Project) -> None:
     gate = {"type": "min_rows", "side": "target", "threshold": 100}
     project.written(append_flow(sink__options={"schema_evolution": "add_columns"}))
     project.execute("r1")
+    before = project.target("SELECT sql FROM duckdb_tables() WHERE table_name = 'orders'"), project.target()
     project.source("ALTER TABLE orders ADD COLUMN city TEXT")
     project.written(append_flow(sink__options={"schema_evolution": "add_columns"}, quality={"gates": [gate]}))
     execution = project.execute("r2")
     assert code_of(execution) == "DPONE_QUALITY_GATES_FAILED"
-    (added,) = [step for step in outcome_of(execution).steps if step.step_id == "columns_added"]
-    assert added.details == {"columns": ["city"]}
-    assert project.target("SELECT count(*), count(city) FROM raw.orders") == [(2, 0)]
+    assert outcome_of(execution).report.as_json()["result"]["failure_context"]["target_state"] == "not_mutated"
+    assert before == (
+        project.target("SELECT sql FROM duckdb_tables() WHERE table_name = 'orders'"),
+        project.target(),
+    )
+
+
+def test_added_columns_are_recorded_with_the_publication(project: Project) -> None:
+    project.written(append_flow(sink__options={"schema_evolution": "add_columns"}))
+    first = project.execute("r1")
+    project.source("ALTER TABLE orders ADD COLUMN city TEXT")
+    second = project.execute("r2")
+    (before,) = [step for step in outcome_of(first).steps if step.step_id == "finalized"]
+    (after,) = [step for step in outcome_of(second).steps if step.step_id == "finalized"]
+    assert "columns_added" not in before.details and after.details["columns_added"] == ["city"]
 
 
 def test_a_column_that_left_the_source_stays_in_the_target_as_null(project: Project) -> None:

@@ -11,7 +11,7 @@ from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.types import stored_type
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
-from dpone_core.model.table_schema import TableSchema
+from dpone_core.model.table_schema import NO_COLUMNS, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.sink import StageRequest
 
@@ -25,7 +25,7 @@ PUBLISHABLE_ENGINES = REPLICATED_ENGINES | {"MergeTree"}
 class Layout:
     """`create` creates the empty staging table; `target` is the existing target, None when absent."""
 
-    create: str
+    create: tuple[str, ...]
     target: TableFacts | None
 
 
@@ -37,7 +37,7 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
     ddl = Ddl(request.physical_design.cluster)
     schema = staged_schema(request.schema, request.lineage)
     if facts is None:
-        return Layout(create=_create_new(ddl, request, schema, staged, None), target=None)
+        return Layout(create=(_create_new(ddl, request, schema, staged, None),), target=None)
     if facts.engine not in PUBLISHABLE_ENGINES:
         raise ConnectorError(
             f"the target's engine {facts.engine} rewrites or does not store rows; dpone publishes to MergeTree",
@@ -49,13 +49,15 @@ def layout_of(session: Session, request: StageRequest, target: TableName, staged
             code="physical_design_mismatch",
             fix="make it a ReplicatedMergeTree, or remove physical_design.storage.clickhouse.cluster",
         )
-    existing = schema_of(session, target) or TableSchema(columns=())
+    existing = schema_of(session, target) or NO_COLUMNS
     if request.strategy is StrategyMode.FULL_REFRESH:
         if _same_columns(existing, schema):
-            return Layout(create=ddl.create_like(staged, target), target=facts)
-        return Layout(create=_create_new(ddl, request, schema, staged, facts), target=facts)
-    _refuse_missing_columns(existing, schema)
-    return Layout(create=ddl.create_like(staged, target), target=facts)
+            return Layout(create=(ddl.create_like(staged, target),), target=facts)
+        return Layout(create=(_create_new(ddl, request, schema, staged, facts),), target=facts)
+    added = request.added.without(existing)
+    _refuse_missing_columns(existing.widened(added), schema)
+    widened = (ddl.add_columns(staged, added),) if added.columns else ()
+    return Layout(create=(ddl.create_like(staged, target), *widened), target=facts)
 
 
 def refuse_nullable_keys(request: StageRequest, *, target_exists: bool) -> None:

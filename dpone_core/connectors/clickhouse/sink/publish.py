@@ -3,8 +3,8 @@ answer is lost.
 
 First the staging table gets the form of a target: DEFAULTs and the deduplication window are removed, and the load
 marker becomes the table's comment. full_refresh exchanges it with the target, or renames it when there is no target. A
-load whose rows lie in one partition moves it (append) or replaces it (partition_replace); every other load exchanges a
-shadow table. EXCHANGE is its own inverse, so it is repeated only after the marker has been read.
+load whose rows lie in one partition moves it (append) or replaces it (partition_replace), unless it adds columns; every
+other load exchanges a shadow table. EXCHANGE is its own inverse, so it is repeated only after the marker has been read.
 
 When an answer is lost, the source table of the statement is renamed to a fence name, so that a statement that is still
 running cannot succeed any more; then the marker is read. A replaced partition carries no marker: it is compared with
@@ -129,7 +129,7 @@ class _Publication:
                 return self._result_of_earlier_call()
             self._refuse_unseen_rows()
             return self._result("nothing_to_append")
-        if len(partitions) == 1:
+        if len(partitions) == 1 and not self._shadow.widens():
             before = count_of(self._session, self._target)
             move = self._ddl.move_partition(self._staged, self._target, partitions[0])
             self._commit(move, self._staged, self._staging_is_empty)
@@ -151,7 +151,7 @@ class _Publication:
         if not partitions:
             self._refuse_unseen_rows()
             return self._result("nothing_to_replace")
-        if len(partitions) > 1:
+        if len(partitions) > 1 or self._shadow.widens():
             return self._exchange_shadow(facts, self._shadow.replace(partitions))
         (partition,) = partitions
         expected = self._shadow.rows_outside(partitions) + self._handle.staged_rows

@@ -17,6 +17,7 @@ from dpone_core.connectors.clickhouse.ddl import Ddl, qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import NO_COLUMNS, TableSchema
 from dpone_core.ports.sink import StagedHandle
 
 UNTOUCHED = "ClickHouse refused to publish; the target is unchanged"
@@ -100,15 +101,26 @@ class Shadow:
         rows = self._session.rows(f"SELECT count() FROM {qualify(self._target)} WHERE _partition_id NOT IN ({listed})")
         return int(rows[0][0])
 
+    def widens(self) -> bool:
+        """Whether the load adds columns that the target does not have yet."""
+        return bool(self._added().columns)
+
+    def _added(self) -> TableSchema:
+        return self._request.added.without(schema_of(self._session, self._target) or NO_COLUMNS)
+
     def _clone(self) -> None:
+        """Copies the target and adds columns to the copy: a table that readers see never has them without the rows."""
         self._run(self._ddl.drop(self.table), self._ddl.clone(self.table, self._target))
+        added = self._added()
+        if added.columns:
+            self._run(self._ddl.add_columns(self.table, added))
 
     def _attach_staged(self) -> None:
         partitions = partitions_of(self._session, self._staged)
         self._run(*(self._ddl.attach_partition(self.table, self._staged, each) for each in partitions))
 
     def _rest_of(self, partition: str) -> str:
-        names = ", ".join(map(quote_backtick, self._columns()))
+        names = ", ".join(map(quote_backtick, self._columns(self._target)))
         return (
             f"INSERT INTO {qualify(self.table)} ({names}) SELECT {names} FROM {qualify(self._target)}"
             f" WHERE _partition_id = {literal_backslash(partition)} AND NOT {self._staged_condition()}"
@@ -118,7 +130,7 @@ class Shadow:
     def _completion_query(self, partition: str) -> str:
         """The staged rows of one partition, completed with the `target_only` columns of the rows that they update."""
         kept = self._request.target_only
-        columns = self._columns()
+        columns = self._columns(self.table)
         names = ", ".join(map(quote_backtick, columns))
         values = ", ".join(f"{'kept' if name in kept else 'staged'}.{quote_backtick(name)}" for name in columns)
         known = ", ".join(map(quote_backtick, (*self._request.unique_key, *kept)))
@@ -130,8 +142,8 @@ class Shadow:
             f" AS kept ON {same} SETTINGS insert_deduplicate = 0, join_use_nulls = 1"
         )
 
-    def _columns(self) -> tuple[str, ...]:
-        schema = schema_of(self._session, self._target)
+    def _columns(self, table: TableName) -> tuple[str, ...]:
+        schema = schema_of(self._session, table)
         return schema.names if schema is not None else ()
 
     def _keys(self) -> str:

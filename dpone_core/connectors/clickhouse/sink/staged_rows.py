@@ -20,7 +20,7 @@ from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
-from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
+from dpone_core.model.table_schema import NO_COLUMNS, Column, ColumnKind, TableSchema
 from dpone_core.ports.sink import StagedHandle
 
 PAGE_ROWS: Final = MAX_BATCH_ROWS
@@ -40,7 +40,7 @@ class ClickHouseStagedRows:
     def read_back(self, handle: StagedHandle) -> Iterator[pa.RecordBatch]:
         schema, table = handle.payload_schema, qualify(handle.table)
         cast = StrictCast(schema, code=_UNREADABLE)
-        stored = schema_of(self._session, handle.table) or TableSchema(columns=())
+        stored = schema_of(self._session, handle.table) or NO_COLUMNS
         selected = ", ".join(_select_expression(column, stored) for column in schema.columns)
         rows = 0
         stopped = self._session.attempt(f"SYSTEM STOP MERGES {table}") is None

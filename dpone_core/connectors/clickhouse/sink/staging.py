@@ -92,7 +92,7 @@ class ClickHouseStaging:
         layout = layout_of(self._session, request, target, staged)
         for database in dict.fromkeys((target.schema or "", staged.schema or "")):
             self._session.command(ddl.create_database(database), message="ClickHouse refused to create a database")
-        statements = [ddl.drop(staged), layout.create, ddl.set_window(staged)]
+        statements = [ddl.drop(staged), *layout.create, ddl.set_window(staged)]
         defaults = lineage_defaults(request.schema, request.lineage)
         if defaults:
             statements.append(ddl.set_defaults(staged, defaults))

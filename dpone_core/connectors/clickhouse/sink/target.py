@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
-from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors.clickhouse.catalog import artifact_of, schema_of, table_names
 from dpone_core.connectors.clickhouse.cluster import cluster_refusal
 from dpone_core.connectors.clickhouse.ddl import Ddl
@@ -68,15 +68,6 @@ class ClickHouseTarget:
             raise
         except ConnectorError as error:
             raise (cluster_refusal(self._session, cluster, code=_ASSUMPTION) or error) from error
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        """Adds the columns; on a cluster the target is a replicated table, which tells its replicas."""
-        require_nullable(schema)
-        self._session.command(
-            Ddl(None).add_columns(self._session.resolve(table), schema),
-            code="schema_evolution_refused",
-            message="ClickHouse refused to add a column",
-        )
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = self._session.resolve(table)

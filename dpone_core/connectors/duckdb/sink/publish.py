@@ -38,6 +38,7 @@ from dpone_core.connectors.duckdb.types import LAYOUT, column_definition
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import comment_with_marker
 from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.control import HeldRow
 from dpone_core.ports.sink import StagedHandle
 
@@ -65,6 +66,7 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
                 qualify(target), qualify(staged), by
             ),
             swap=_swap,
+            add_columns=_add_columns,
             replacement="replace_in_transaction",
             full_memory=database.full_memory,
         ),
@@ -74,6 +76,10 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
 
 def _holds(ask: Ask, row: HeldRow) -> bool:
     return holds_by_update(ask, row, qualify(TableName(schema=row.table.schema, name=row.table.name)))
+
+
+def _add_columns(target: TableName, added: TableSchema) -> list[str]:
+    return [f"ALTER TABLE {qualify(target)} ADD COLUMN {column_definition(column)}" for column in added.columns]
 
 
 def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> str:

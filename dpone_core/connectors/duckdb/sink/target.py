@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.schema_rules import check_payload, refuse_case_twins, refuse_layout, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_case_twins, refuse_layout
 from dpone_core.connectors.duckdb.catalog import attachments_of, is_view, schema_of, table_names, target_table
-from dpone_core.connectors.duckdb.database import Database, qualify, resolve
-from dpone_core.connectors.duckdb.types import LAYOUT, column_definition, stored_schema
+from dpone_core.connectors.duckdb.database import Database, resolve
+from dpone_core.connectors.duckdb.types import LAYOUT, stored_schema
 from dpone_core.errors import ConnectorError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.table_schema import TableSchema
@@ -34,16 +34,6 @@ class DuckDbTarget:
         found = target_table(self._database.rows, target)
         if found is not None:
             stored_columns(LAYOUT, request, found, attachments_of(self._database.rows, found))
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        require_nullable(schema)
-        with self._database.transaction(
-            code="schema_evolution_refused", message="DuckDB refused to add a column"
-        ) as cursor:
-            for column in schema.columns:
-                cursor.execute(
-                    f"ALTER TABLE {qualify(resolve(table))} ADD COLUMN IF NOT EXISTS {column_definition(column)}"
-                )
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)

@@ -107,13 +107,14 @@ class FilesLoad:
 
     def _publish(self, request: StageRequest, target: TargetDirectory, schema: TableSchema, claimed: Path) -> None:
         """Writes the description first, so that every visible row has one, then renames the files, then removes old
-        ones: those that are there before the first is renamed, never those of a load that comes after this one."""
+        ones: those that are there before the first is renamed, never those of a load that comes after this one. Files
+        of earlier loads lack an added column, which reads as NULL."""
         refreshes = request.strategy is StrategyMode.FULL_REFRESH
         known = target.describe()
         stale = target.parts() if refreshes else target.parts(request.identity)
         written = TargetDescription(
             format=request.physical_design.file_format or "",
-            schema=schema if known is None or refreshes else known.schema,
+            schema=schema if known is None or refreshes else known.schema.widened(request.added),
             refreshing=load_hash(target.table, request.identity) if refreshes else None,
         )
         if written != known:
@@ -186,8 +187,9 @@ def _refuse_undescribed(schema: TableSchema, request: StageRequest, target: Targ
     known = target.describe()
     if known is None or request.strategy is StrategyMode.FULL_REFRESH:
         return
+    described = known.schema.widened(request.added)
     for name in schema.names:
-        if known.schema.find(name) is None:
+        if described.find(name) is None:
             raise ConnectorError(f"the target has no column {name!r}", code="physical_design_mismatch")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dpone_core.connectors._sql.schema_rules import check_payload, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors.files.storage import translate_errors
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import ROLES, LoadRef, artifact_name
@@ -30,10 +30,6 @@ class FilesTarget:
 
     def preflight(self, request: StageRequest) -> None:
         refuse_target(request, self._directory(request.target))
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        require_nullable(schema)
-        self._directory(table).add_columns(schema)
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         """Hidden directories of loads that have neither published nor discarded their files."""

@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -149,17 +149,6 @@ class TargetDirectory:
             "refreshing": description.refreshing,
         }
         replace_file(self.path / _DESCRIPTION, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())
-
-    def add_columns(self, added: TableSchema) -> None:
-        """Files written before lack them, which reads as NULL."""
-        known = self.describe()
-        if known is None:
-            raise ConnectorError("the target does not exist", code="target_not_found")
-        fresh = tuple(column for column in added.columns if known.schema.find(column.name) is None)
-        if fresh:
-            widened = TableSchema(columns=(*known.schema.columns, *fresh))
-            with translate_errors("the target's description could not be written", "schema_evolution_refused"):
-                self.write_description(replace(known, schema=widened))
 
 
 def load_hash(table: TableName, identity: LoadIdentity) -> str:

@@ -21,8 +21,9 @@ from dpone_core.connectors._sql.publication import (
 from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import SHADOW
+from dpone_core.model.lineage import LINEAGE_TYPES
 from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
-from dpone_core.model.table_schema import Column, ColumnKind
+from dpone_core.model.table_schema import Column, ColumnKind, TableSchema
 from dpone_core.ports.sink import StagedHandle
 
 from .catalog import (
@@ -40,7 +41,7 @@ from .catalog import (
 )
 from .database import Database
 from .keys import exact_expression, key_list, same_key
-from .types import LAYOUT
+from .types import LAYOUT, StoredColumn, lineage_type, new_column
 
 ROW_LOCK = " WITH (UPDLOCK, HOLDLOCK)"
 """Locks the row, or the gap in the key where it would be, until the transaction ends."""
@@ -70,6 +71,7 @@ def publication_dialect(database: Database) -> PublicationDialect[TargetTable]:
             key_list=key_list,
             delete_partitions=_delete_partitions,
             swap=_swap,
+            add_columns=_add_columns,
             quote=quote_name,
             row_count="COUNT_BIG(*)",
         ),
@@ -101,6 +103,16 @@ def lock_publications(ask: Ask, target: TableName, milliseconds: int) -> None:
 def _keep_writers_out(ask: Ask, target: TableName) -> None:
     """Takes the table lock by a SELECT with a hint; it stays until the transaction ends."""
     ask(f"SELECT TOP (1) 1 AS one FROM {qualify(target)} WITH (TABLOCK, HOLDLOCK)", ())
+
+
+def _add_columns(target: TableName, added: TableSchema) -> list[str]:
+    return [f"ALTER TABLE {qualify(target)} ADD {', '.join(_added_column(each).definition for each in added.columns)}"]
+
+
+def _added_column(column: Column) -> StoredColumn:
+    if column.name in LINEAGE_TYPES:
+        return StoredColumn(column=column, declared_type=lineage_type(column.name))
+    return new_column(column)
 
 
 def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> str:

@@ -6,20 +6,19 @@ from typing import Final
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, refuse_width, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, refuse_width
 from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.declared.mssql import MAX_COLUMNS
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING
-from dpone_core.model.lineage import LINEAGE_TYPES
 from dpone_core.model.load_config import TableName
-from dpone_core.model.table_schema import Column, TableSchema
+from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import Leftover, StageRequest
 
 from .catalog import artifact_of, attachments_of, national_literal, qualify, resolve, table_names, target_table
 from .database import Database
 from .lineage import UTF8_COLLATION
-from .types import LAYOUT, StoredColumn, lineage_type, new_column, require_name, require_storable
+from .types import LAYOUT, require_storable
 
 _ASSUMPTION: Final = "finaliser_assumption_failed"
 _MISMATCH: Final = "physical_design_mismatch"
@@ -61,19 +60,6 @@ class MssqlTarget:
             f"grant ALTER on {qualify(table)} to it",
         )
         stored_columns(LAYOUT, request, target, attachments_of(self._database.rows, target))
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        require_nullable(schema)
-        for column in schema.columns:
-            require_name(column.name)
-        if not schema.columns:
-            return
-        added = ", ".join(_new_column(column).definition for column in schema.columns)
-        self._database.execute(
-            f"ALTER TABLE {qualify(resolve(table))} ADD {added}",
-            code="schema_evolution_refused",
-            message="SQL Server refused to add a column",
-        )
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
@@ -117,9 +103,3 @@ class MssqlTarget:
 
     def _answer(self, expression: str) -> object:
         return self._database.rows(f"SELECT {expression} AS answer")[0][0]
-
-
-def _new_column(column: Column) -> StoredColumn:
-    if column.name in LINEAGE_TYPES:
-        return StoredColumn(column=column, declared_type=lineage_type(column.name))
-    return new_column(column)

@@ -30,10 +30,11 @@ from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.model.artifacts import comment_with_marker
 from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import StagedHandle
 
 from .catalog import TargetTable, artifact_of, attachments_of, count_of, resolve, target_table
-from .types import LAYOUT
+from .types import LAYOUT, new_column
 
 _UPDATED: Final = re.compile(r"\[dpone updated (\d+)\]")
 
@@ -67,6 +68,7 @@ def publication_dialect(database: Database, *, lock_timeout_seconds: float) -> P
                 qualify(target), qualify(staged), by
             ),
             swap=_swap,
+            add_columns=_add_columns,
             before_merge=lambda staged: (f"ANALYZE {qualify(staged)}",),
         ),
         layout=LAYOUT,
@@ -85,6 +87,11 @@ def _keep_publications_out(ask: Ask, target: TableName) -> None:
 
 def _keep_writers_out(ask: Ask, target: TableName) -> None:
     ask(f"LOCK TABLE {qualify(target)} IN SHARE ROW EXCLUSIVE MODE", ())
+
+
+def _add_columns(target: TableName, added: TableSchema) -> list[str]:
+    actions = ", ".join(f"ADD COLUMN {new_column(column).definition}" for column in added.columns)
+    return [f"ALTER TABLE {qualify(target)} {actions}"]
 
 
 def _swap(ask: Ask, handle: StagedHandle, target: TableName, exists: bool) -> str:

@@ -6,9 +6,8 @@ from typing import Final
 
 from dpone_core.connectors._sql.artifacts import find_artifacts
 from dpone_core.connectors._sql.layout import stored_columns
-from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, refuse_width, require_nullable
+from dpone_core.connectors._sql.schema_rules import check_payload, refuse_layout, refuse_width
 from dpone_core.connectors._sql.text import quote_ansi
-from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.declared.postgres import MAX_COLUMNS
 from dpone_core.errors import ConnectorError
@@ -18,7 +17,7 @@ from dpone_core.model.table_schema import TableSchema
 from dpone_core.ports.sink import Leftover, StageRequest
 
 from .catalog import artifact_of, attachments_of, resolve, table_names, target_table
-from .types import LAYOUT, new_column, require_name, stored_schema
+from .types import LAYOUT, stored_schema
 
 _RIGHTS_SQL: Final = """
 SELECT CASE WHEN n.oid IS NULL
@@ -64,20 +63,6 @@ class PostgresTarget:
                 fix="make the role a member of the owner, or load with the owner",
             )
         stored_columns(LAYOUT, request, target, attachments_of(self._database.rows, target))
-
-    def add_columns(self, table: TableName, schema: TableSchema) -> None:
-        require_nullable(schema)
-        for column in schema.columns:
-            require_name(column.name)
-        if not schema.columns:
-            return
-        actions = ", ".join(f"ADD COLUMN IF NOT EXISTS {new_column(column).definition}" for column in schema.columns)
-        with self._database.transaction(
-            code="schema_evolution_refused",
-            message="PostgreSQL refused to add a column",
-            lock_timeout_seconds=self._lock_timeout_seconds,
-        ) as cursor:
-            cursor.execute(f"ALTER TABLE {qualify(resolve(table))} {actions}".encode())
 
     def leftovers(self, table: TableName, staging_schema: str | None) -> tuple[Leftover, ...]:
         target = resolve(table)
