@@ -88,6 +88,7 @@ ENVIRONMENT = (
     ),
     ("`DPONE_LOG_LEVEL`", "`DEBUG`, `INFO`, `WARNING` or `ERROR`; `INFO` unless set"),
     ("`DPONE_DAG_ID`, `DPONE_DAG_RUN_ID`, `DPONE_TRY_NUMBER`, `DPONE_MAP_INDEX`", "who asked; set by the scheduler"),
+    ("`DPONE_FIRST_TRY`", "the first try since a person last cleared the task; set by the scheduler, for `--once`"),
     ("`DPONE_LOGICAL_DATE`, `DPONE_INTERVAL_START`, `DPONE_INTERVAL_END`", "ISO 8601 times; options win over them"),
     ("`DPONE_STEP_RECEIPTS`", "receipts of hooks that ran in tasks of their own"),
 )

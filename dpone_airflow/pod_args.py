@@ -50,6 +50,7 @@ _IDENTITY: Final = {
     "DPONE_DAG_ID": "{{ ti.dag_id }}",
     "DPONE_DAG_RUN_ID": "{{ ti.run_id }}",
     "DPONE_TRY_NUMBER": "{{ ti.try_number }}",
+    "DPONE_FIRST_TRY": "{{ ti.max_tries - task.retries + 1 }}",
     "DPONE_MAP_INDEX": "{{ ti.map_index }}",
     "DPONE_LOGICAL_DATE": _instant_of("logical_date"),
     "DPONE_INTERVAL_START": _interval_bound("data_interval_start"),

@@ -70,6 +70,7 @@ def run(
     retry_backoff_seconds: float = 0.0,
     separate_hooks: str = "inline",
     keep_going: bool = False,
+    once: bool = False,
     partitions: str = "inline",
     transfer_plan: str | None = None,
     project_dir: str | Path | None = None,
@@ -77,7 +78,8 @@ def run(
 ) -> RunReport | RunSetReport:
     """Runs a manifest's processes; returns the CLI's report or raises the first error, whose kind says what happened.
 
-    `retry_attempts` counts attempts beyond the first and applies only where the outcome allows a retry.
+    `retry_attempts` counts attempts beyond the first and applies only where the outcome allows a retry. `once`: a run
+    id that has succeeded already, under the same plan and policy, is not run again; its published report is returned.
     """
     options = RunOptions(
         selector=selector,
@@ -92,6 +94,7 @@ def run(
         retry=RetryPolicy(retry_attempts=retry_attempts, backoff_seconds=retry_backoff_seconds),
         separate_hooks=separate_hooks,
         keep_going=keep_going,
+        once=once,
         partitions=partitions,
     )
     execution = execute_run(Path(path), options, environment=environment, project_dir=project_dir)

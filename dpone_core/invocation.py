@@ -19,6 +19,7 @@ from dpone_core.model.identity import MAX_RUN_ID_CHARACTERS, RunId, safe_run_id
 _ABSENT: Final = frozenset({"", "none", "null"})
 _DIMENSION: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]{0,126}[A-Za-z0-9])?")
+_MOST_TRIES: Final = 1_000_000
 _MAPPING_ITEM_LIMIT_BYTES: Final = 8 << 10
 _MAPPING_ITEM_SCHEMA: Final = "dpone.airflow-mapping-item.v1"
 _MAPPING_ITEM_FIELDS: Final = frozenset(
@@ -68,6 +69,8 @@ class RunInvocation:
     """One identity for both entry points. Times are aware UTC. `generated_run_id` says the run id is ours.
 
     `transfer_plan` is the fingerprint of the plan whose ranges this process stages or publishes; others ignore it.
+    `first_try` is the number of the first try since a person last cleared the task; None outside of a scheduler, and 0
+    when the scheduler does not know it.
     """
 
     run_id: RunId
@@ -86,6 +89,14 @@ class RunInvocation:
     step_id: str | None
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
     transfer_plan: str | None = None
+    first_try: int | None = None
+
+    @property
+    def earlier_tries(self) -> range | None:
+        """The tries of the scheduler that this one repeats by itself; None outside of a scheduler."""
+        if self.first_try is None:
+            return None
+        return range(self.first_try, self.try_number) if self.first_try > 0 else range(0)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,7 +156,15 @@ def resolve_invocation(arguments: RunArguments, env: Mapping[str, str], fresh_ru
         step_id=_present(env.get("DPONE_STEP_ID")),
         token_values=_tokens(given_run_id or fresh_run_id, logical or start, start, end, partition),
         transfer_plan=_transfer_plan(_first(arguments.transfer_plan, env, "DPONE_TRANSFER_PLAN")),
+        first_try=_first_try(env),
     )
+
+
+def _first_try(env: Mapping[str, str]) -> int | None:
+    """A number below 1 comes of a task whose `retries` were changed between two tries: the first try is not known."""
+    if _present(env.get("DPONE_FIRST_TRY")) is None:
+        return None
+    return max(0, _integer(env, "DPONE_FIRST_TRY", default=0, least=-_MOST_TRIES))
 
 
 def _tokens(

@@ -135,6 +135,9 @@ def _add_run(commands: _Commands) -> None:
     parser.add_argument("--retry-attempts", type=int, default=0, metavar="N", help="repeats where a retry is safe")
     parser.add_argument("--retry-backoff-seconds", type=float, default=0.0, metavar="S")
     _add_separate_hooks(parser)
+    parser.add_argument(
+        "--once", action="store_true", help="do nothing if this run id has succeeded already, and tell its report again"
+    )
     parser.add_argument("--keep-going", action="store_true", help="go on with the next process after a failure")
     parser.add_argument(
         "--partitions",

@@ -51,6 +51,7 @@ def _read_options(arguments: argparse.Namespace) -> RunOptions:
         pack=read_pack_reference(arguments),
         single_process=arguments.receipt_path is not None,
         partitions=arguments.partitions,
+        once=arguments.once,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpone_core.cli.console import problem_lines
+from dpone_core.evidence.audit import utc_text
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
 from dpone_core.evidence.window import describe_window
@@ -21,6 +22,7 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
     counts = outcome.gate_counts
     lines = [
         f"{'succeeded' if outcome.passed else 'failed':9} {report.facts.process}  run {report.facts.run_id}",
+        *_done_before(report),
         f"  rows      {_rows(outcome, plan is not None and plan.target.strategy is StrategyMode.INCREMENTAL_MERGE)}",
         *(f"  converted {line}" for line in _converted(outcome)),
         f"  gates     {counts.passed} passed, {counts.failed} failed, {counts.warned} warned{_skipped(counts)}",
@@ -36,6 +38,14 @@ def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None
     if evidence_path is not None:
         lines.append(f"  evidence  {evidence_path}")
     return "\n".join(visible(line) for line in lines)
+
+
+def _done_before(report: RunReport) -> list[str]:
+    """One line where nothing ran now, because the run had succeeded before."""
+    if report.published is None or report.outcome is None:
+        return []
+    finished = utc_text(report.outcome.finished_at)
+    return [f"  once      done before by load {report.outcome.identity.load_id}, finished {finished}; nothing ran now"]
 
 
 def _refused(report: RunReport) -> str:

@@ -44,6 +44,7 @@ IDENTITY_VARIABLES: Final = frozenset(
         "DPONE_DAG_ID",
         "DPONE_DAG_RUN_ID",
         "DPONE_TRY_NUMBER",
+        "DPONE_FIRST_TRY",
         "DPONE_MAP_INDEX",
         "DPONE_LOGICAL_DATE",
         "DPONE_INTERVAL_START",

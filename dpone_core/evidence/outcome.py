@@ -45,6 +45,15 @@ class GateCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceCounts:
+    """Whether acceptance was required, how many sides were measured, and how many measurements were warnings."""
+
+    required: bool = False
+    sides: int = 0
+    warnings: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFacts:
     """What a report says about an exception: stable code, safe message, what to do, and the exit code."""
 
@@ -80,7 +89,7 @@ class LoadOutcome:
     retry: RetryClassification | None = None
     quality_gates: Mapping[str, object] | None = None
     gate_counts: GateCounts = field(default_factory=GateCounts)
-    acceptance_required: bool = False
+    acceptance: AcceptanceCounts = field(default_factory=AcceptanceCounts)
     strategy: StrategyMode | None = None
     window: Mapping[str, object] | None = None
     steps: tuple[LoadStep, ...] = ()
@@ -158,7 +167,8 @@ class RunFacts:
 class RunReport:
     """One run of one process. `outcome` is that of its last attempt, None when it was refused before any attempt.
 
-    `quality_gates` is the gate report of a QualityGateFailure that was raised without a load (FAIL-21).
+    `quality_gates` is the gate report of a QualityGateFailure that was raised without a load (FAIL-21). `published` is
+    the report of an earlier success of this run, when nothing was done because of it.
     """
 
     facts: RunFacts
@@ -168,6 +178,7 @@ class RunReport:
     attempts: int = 0
     earlier: tuple[EarlierAttempt, ...] = ()
     quality_gates: Mapping[str, object] | None = None
+    published: Mapping[str, object] | None = None
 
     @property
     def passed(self) -> bool:
@@ -195,6 +206,8 @@ class RunReport:
         return self.outcome.result if self.outcome is not None else None
 
     def as_json(self) -> dict[str, object]:
+        if self.published is not None:
+            return dict(self.published)
         return {
             "manifest": self.facts.manifest,
             "process": self.facts.process,

@@ -17,6 +17,7 @@ from dpone_core.model.outcome import LoadResult
 from dpone_core.ports.runtime import EvidenceFiles
 
 LOAD_RECORD_KIND: Final = "dpone.load_record.v1"
+RUN_RECORD: Final = "run.json"
 HTML_REPORT: Final = "report.html"
 
 
@@ -28,9 +29,14 @@ class PublishedEvidence:
     sha256: str
 
 
+def attempts_directory(process: str, run_id: str) -> str:
+    """The directory that holds one directory for each attempt of a run, relative to the evidence root."""
+    return f"runs/{process}/{safe_run_id(run_id)}"
+
+
 def evidence_directory(process: str, identity: LoadIdentity) -> str:
     """The directory of one attempt, relative to the evidence root."""
-    return f"runs/{process}/{safe_run_id(identity.run_id)}/{identity.load_id}"
+    return f"{attempts_directory(process, identity.run_id)}/{identity.load_id}"
 
 
 def publish_load_record(
@@ -72,7 +78,7 @@ def publish_evidence(
     content = render_json(report)
     sha256 = sha256_bytes(content)
     verdict = {
-        f"{directory}/run.json": content,
+        f"{directory}/{RUN_RECORD}": content,
         f"{directory}/report.md": markdown.encode(),
         f"{directory}/{HTML_REPORT}": run_html(report, redactor, evidence_sha256=sha256).encode(),
     }
@@ -83,4 +89,4 @@ def publish_evidence(
             with suppress(Exception):  # the failed publication is what the caller has to know
                 files.remove(path)
         raise
-    return PublishedEvidence(path=f"{directory}/run.json", sha256=sha256)
+    return PublishedEvidence(path=f"{directory}/{RUN_RECORD}", sha256=sha256)

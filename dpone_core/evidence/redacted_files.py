@@ -29,6 +29,9 @@ class RedactedEvidenceFiles:
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return self.files.read(relative_path, limit_bytes)
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        return self.files.names(relative_path)
+
     def remove(self, relative_path: str) -> None:
         self.files.remove(relative_path)
 

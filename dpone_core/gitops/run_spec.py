@@ -157,7 +157,7 @@ def _load_step(
     request: CompileRequest, before: tuple[HookDefinition, ...], after: tuple[HookDefinition, ...]
 ) -> dict[str, object]:
     """The step of the load. It takes the receipts of the hooks `before` it; hooks `after` it run in their own tasks."""
-    argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request)]
+    argv = ["dpone", "run", request.pack.manifest, *_selector(request), *_pack_arguments(request), "--once"]
     receipts = [hook_step_id(hook.id, hook.phase) for hook in before]
     if before or after:
         argv += ["--separate-hooks", "receipts"]

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from dpone_core.acceptance.policy import AcceptanceMetricError
 from dpone_core.errors import ConnectorError, DponeError
-from dpone_core.evidence.outcome import GateCounts, LoadOutcome, failure_facts
+from dpone_core.evidence.outcome import AcceptanceCounts, GateCounts, LoadOutcome, failure_facts
 from dpone_core.loading.commit_state import CommitState
 from dpone_core.loading.context import LoadContext, LoadRequest, LoadSessions
 from dpone_core.loading.lease_renewal import renew_in_background
@@ -166,7 +166,7 @@ def _build_outcome(
         retry=None if error is None else commit_state.retry,
         quality_gates=None if commit_state.gate_report is None else commit_state.gate_report.as_json(),
         gate_counts=_count_gates(commit_state.gate_report),
-        acceptance_required=request.snapshot.acceptance.is_required,
+        acceptance=_count_acceptance(request, commit_state.result),
         strategy=request.plan.target.strategy,
         window=None
         if commit_state.window is None
@@ -187,6 +187,15 @@ def _fill_known_zeros(commit_state: CommitState) -> LoadResult:
     if commit_state.target_state is TargetState.NOT_MUTATED:
         return replace(commit_state.result, inserted_rows=0, updated_rows=0)
     return commit_state.result
+
+
+def _count_acceptance(request: LoadRequest, result: LoadResult) -> AcceptanceCounts:
+    metrics = result.acceptance_metrics
+    return AcceptanceCounts(
+        required=request.snapshot.acceptance.is_required,
+        sides=0 if metrics is None else len(metrics.snapshots),
+        warnings=0 if metrics is None else metrics.warnings,
+    )
 
 
 def _count_gates(report: QualityGateReport | None) -> GateCounts:

@@ -92,6 +92,10 @@ class EvidenceFiles(Protocol):
         the limit."""
         ...
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        """The names of what stands in a directory, () for none."""
+        ...
+
     def remove(self, relative_path: str) -> None:
         """Removes a file durably; does nothing when it is absent."""
         ...

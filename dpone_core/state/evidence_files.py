@@ -74,6 +74,15 @@ class LocalEvidenceFiles:
             )
         return content
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        """The names in the directory, () where there is none. Raises EvidenceFilesError."""
+        try:
+            return tuple(os.listdir(self.root / relative_path))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise EvidenceFilesError("an evidence directory could not be read") from error
+
     def remove(self, relative_path: str) -> None:
         """Removes the file durably, if it exists. Raises EvidenceFilesError."""
         target = self.root / relative_path

@@ -12,6 +12,7 @@ from dpone_core.evidence.markdown import run_markdown
 from dpone_core.evidence.outcome import EarlierAttempt, RunFacts, RunReport, failure_facts
 from dpone_core.evidence.publish import PublishedEvidence, publish_evidence
 from dpone_core.evidence.redaction import Redactor
+from dpone_core.evidence.succeeded_run import SucceededRun, WantedRun, find_succeeded_run, outcome_section
 from dpone_core.invocation import RunInvocation
 from dpone_core.loading.attempt import AttemptResult, OpenSessions, run_attempt
 from dpone_core.loading.context import LoadRequest
@@ -54,12 +55,17 @@ class ProcessRun:
     retry: RetryPolicy
     redactor: Redactor
     selector: str | None
+    once: bool = False
 
     def run(self, open_sessions: OpenSessions | None = None) -> RunOutcome:
         """Opens sessions once per attempt; None = over the prepared connections.
 
-        Never raises for what a load can cause: the report says what happened.
+        Never raises for what a load can cause: the report says what happened. Told to run `once`, it does nothing when
+        an earlier try of this run has succeeded, and tells what that try did.
         """
+        done = self._find_success() if self.once else None
+        if done is not None:
+            return self._tell_again(done)
         last = _run_attempts(self, open_sessions or self.prepared.session_opener())
         report = self.report(last)
         if last.evidence is not None:
@@ -67,17 +73,47 @@ class ProcessRun:
         return _publish_last(report, last.result.error, self)
 
     def report(self, attempt: Attempt) -> RunReport:
+        return RunReport(
+            facts=self._facts(),
+            outcome=attempt.result.outcome,
+            attempts=attempt.number,
+            earlier=tuple(attempt.earlier),
+        )
+
+    def identity_sections(self) -> dict[str, object]:
+        """The parts of run.json that say which run it is, under which plan and policy."""
+        planned = self.prepared.planned
+        return {
+            "kind": EVIDENCE_KIND,
+            "policy_snapshot_id": planned.snapshot.policy_snapshot_id,
+            "invocation": self.redactor.value(self.invocation.as_identity()),
+            "plan": self.redactor.value(plan_json(planned.plan, planned.snapshot)),
+        }
+
+    def _find_success(self) -> SucceededRun | None:
+        wanted = WantedRun(
+            process=self.prepared.planned.plan.process,
+            run_id=self.invocation.run_id,
+            sections=self.identity_sections(),
+            tries=self.invocation.earlier_tries,
+            transfer_plan=self.prepared.transfer_plan,
+        )
+        return find_succeeded_run(self.runtime.evidence, wanted)
+
+    def _tell_again(self, done: SucceededRun) -> RunOutcome:
+        attempts = done.outcome.identity.attempt
+        report = RunReport(facts=self._facts(), outcome=done.outcome, attempts=attempts, published=done.report)
+        return RunOutcome(report=report, prepared=self.prepared, evidence=done.evidence, error=None)
+
+    def _facts(self) -> RunFacts:
         config, retry = self.prepared.planned.config, self.retry
-        facts = RunFacts(
+        return RunFacts(
             manifest=config.manifest,
             process=config.process,
             selector=self.selector,
             run_id=self.invocation.run_id,
             max_attempts=retry.retry_attempts + 1,
             retry_backoff_seconds=retry.backoff_seconds,
-        )
-        return RunReport(
-            facts=facts, outcome=attempt.result.outcome, attempts=attempt.number, earlier=tuple(attempt.earlier)
         )
 
 
@@ -174,17 +210,15 @@ def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRu
 def _publish(report: RunReport, run: ProcessRun) -> PublishedEvidence:
     assert report.outcome is not None  # run_attempt always states one
     planned, redactor = run.prepared.planned, run.redactor
-    document = redactor.value(
-        {
-            "kind": EVIDENCE_KIND,
-            "dpone_version": __version__,
-            "load_id": report.outcome.identity.load_id,
-            "policy_snapshot_id": planned.snapshot.policy_snapshot_id,
-            "invocation": run.invocation.as_identity(),
-            "plan": plan_json(planned.plan, planned.snapshot),
-            "report": report.as_json(),
-        }
-    )
+    sections = run.identity_sections()
+    document = {
+        "kind": sections.pop("kind"),
+        "dpone_version": __version__,
+        "load_id": report.outcome.identity.load_id,
+        **sections,
+        "outcome": outcome_section(report.outcome),
+        "report": redactor.value(report.as_json()),
+    }
     markdown = redactor.text(run_markdown(report, planned.plan))
     process, identity = planned.plan.process, report.outcome.identity
     return publish_evidence(run.runtime.evidence, process, identity, document, markdown, redactor)

@@ -26,7 +26,8 @@ class RunOptions:
     """Everything a run may be told besides the manifest. None falls back to the environment.
 
     `partitions`: `inline` reads what it loads; `staged` publishes what other processes staged under the transfer plan
-    of `arguments`, and reads no rows.
+    of `arguments`, and reads no rows. `once`: a process whose run id has succeeded already, under the same plan and
+    policy, is not run again; its published report is told.
     """
 
     selector: str | None = None
@@ -37,6 +38,7 @@ class RunOptions:
     pack: PackReference | None = None
     single_process: bool = False
     partitions: str = "inline"
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,12 @@ def execute_run(
     try:
         call = Call.of(options.arguments, env, project_dir, ports)
         invocation = call.invocation
+        if options.once and invocation.generated_run_id:
+            raise ETLConfigurationError(
+                "a run is told from others by its run id, and none was given",
+                code="DPONE_ONCE_NEEDS_RUN_ID",
+                fix="pass --run-id with --once",
+            )
         prepared = prepare_run(call, call.read_manifest(path), options)
     except DponeError as error:
         return _refuse(path, options, invocation, error)
@@ -131,6 +139,7 @@ class PreparedRun:
                 retry=self.options.retry,
                 redactor=self.call.ports.redactor,
                 selector=self.options.selector,
+                once=self.options.once,
             )
             for process in self.processes
         )

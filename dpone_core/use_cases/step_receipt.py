@@ -274,7 +274,7 @@ def _result(facts: _StepFacts, end: StepExit, failure: FailureFacts | None) -> S
 def _counters(outcome: LoadOutcome | None) -> StepCounters:
     if outcome is None:
         return StepCounters()
-    result, acceptance = outcome.result, outcome.result.acceptance_metrics
+    result, acceptance = outcome.result, outcome.acceptance
     return StepCounters(
         extracted_rows=result.extracted_rows,
         staged_rows=result.staged_rows,
@@ -285,7 +285,7 @@ def _counters(outcome: LoadOutcome | None) -> StepCounters:
         gates_failed=outcome.gate_counts.failed,
         gates_warned=outcome.gate_counts.warned,
         gates_skipped=outcome.gate_counts.skipped,
-        acceptance_required=outcome.acceptance_required,
-        acceptance_sides=len(acceptance.snapshots) if acceptance else 0,
-        acceptance_warnings=acceptance.warnings if acceptance else 0,
+        acceptance_required=acceptance.required,
+        acceptance_sides=acceptance.sides,
+        acceptance_warnings=acceptance.warnings,
     )

@@ -117,6 +117,7 @@ def test_the_environment_is_that_of_the_design() -> None:
     assert sorted(environment()) == [
         "DPONE_DAG_ID",
         "DPONE_DAG_RUN_ID",
+        "DPONE_FIRST_TRY",
         "DPONE_INTERVAL_END",
         "DPONE_INTERVAL_START",
         "DPONE_LOGICAL_DATE",

@@ -69,6 +69,9 @@ class ShortFiles:
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return LocalEvidenceFiles(root=self.root).read(relative_path, limit_bytes)
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        return LocalEvidenceFiles(root=self.root).names(relative_path)
+
     def remove(self, relative_path: str) -> None:
         LocalEvidenceFiles(root=self.root).remove(relative_path)
 

@@ -189,6 +189,9 @@ class RefusingFiles:
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return None
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        return LocalEvidenceFiles(root=self.root).names(relative_path)
+
     def remove(self, relative_path: str) -> None:
         LocalEvidenceFiles(root=self.root).remove(relative_path)
 

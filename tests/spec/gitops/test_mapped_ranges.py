@@ -63,7 +63,7 @@ def test_ranges_stand_between_hooks_and_load(tmp_path: Path) -> None:
     hooked = ("--separate-hooks", "receipts")
     assert plan.argv == ("dpone", "transfer", "plan", "m.yaml", *bound, *hooked, *receipt)
     assert partition.argv == ("dpone", "transfer", "load", "m.yaml", *bound, *receipt)
-    assert load.argv == ("dpone", "run", "m.yaml", *bound, *hooked, "--partitions", "staged", *receipt)
+    assert load.argv == ("dpone", "run", "m.yaml", *bound, "--once", *hooked, "--partitions", "staged", *receipt)
     assert plan.receipts_from == load.receipts_from == ("pre_hook_refresh",) and partition.receipts_from == ()
     assert (partition.mapped_over, partition.max_parallel) == ("transfer_plan", 4)
     assert {step.without_receipt for step in (plan, partition)} == {"retry"}

@@ -108,6 +108,7 @@ INVALID: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
     ),
     "authority": ({}, {"DPONE_REPAIR_AUTHORITY_REF": "a b"}, "DPONE_REPAIR_AUTHORITY_REF_INVALID"),
     "try": ({}, {"DPONE_TRY_NUMBER": "two"}, "DPONE_TRY_NUMBER_INVALID"),
+    "first try": ({}, {"DPONE_FIRST_TRY": "one"}, "DPONE_FIRST_TRY_INVALID"),
     "map index": ({}, {"DPONE_MAP_INDEX": "-2"}, "DPONE_MAP_INDEX_INVALID"),
     "mode missing": ({}, {"DPONE_PARTITION_KEY": "EU"}, "DPONE_AIRFLOW_PARTITION_MODE_MISSING"),
     "mode invalid": ({}, {**NATIVE, "DPONE_PARTITION_MODE": "x"}, "DPONE_AIRFLOW_PARTITION_MODE_INVALID"),

@@ -89,6 +89,9 @@ class JournalFiles:
     def read(self, relative_path: str, limit_bytes: int) -> bytes | None:
         return self.published.get(relative_path)
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        return tuple(path.split("/")[-2] for path in self.published if path.startswith(f"{relative_path}/"))
+
     def remove(self, relative_path: str) -> None:
         self.published.pop(relative_path, None)
 

@@ -77,6 +77,9 @@ class FailingFiles:
         for path, content in contents.items():
             self.publish(path, content)
 
+    def names(self, relative_path: str) -> tuple[str, ...]:
+        return self.files.names(relative_path)
+
     def remove(self, relative_path: str) -> None:
         self._announce(f"remove {relative_path.rpartition('.')[2]}")
         self.files.remove(relative_path)
