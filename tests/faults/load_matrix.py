@@ -122,7 +122,9 @@ REPLACE: Final = Course(
 
 
 def _widening(course: Course) -> Course:
-    return replace(course, label=f"{course.mode} widening", widens=True)
+    """The same load when the source has a column more. By an error a process goes on, by a kill it does not."""
+    kinds = (FaultKind.ERROR, FaultKind.SIGKILL)
+    return replace(course, label=f"{course.mode} widening", widens=True, kinds=kinds)
 
 
 COURSES: Final = {

@@ -14,6 +14,8 @@ from typing import Any, Final
 from tests.faults.fault_points import FaultKind, When
 
 BOTH: Final = (When.BEFORE, When.AFTER)
+ENDING: Final = tuple(kind for kind in FaultKind if kind is not FaultKind.SIGSTOP)
+"""Faults behind which a run ends by itself. One that is stopped waits to be woken, in test_frozen_writers."""
 Bench = Callable[..., int]
 
 
@@ -37,7 +39,7 @@ class Course:
 
     `label` is what the id of a cell says of it. `ranges` are the ids that each partition of a native transfer brings,
     the partition of NULL keys first, and `replaced` those of the old target that go with each. A course that `widens`
-    adds a column to the target.
+    adds a column to the target. `kinds` are the faults that are tried at each step.
     """
 
     mode: str
@@ -51,6 +53,7 @@ class Course:
     ranges: tuple[list[int], ...] = ()
     replaced: tuple[list[int], ...] = ()
     widens: bool = False
+    kinds: tuple[FaultKind, ...] = ENDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +74,13 @@ class Cell:
         return {"call": self.step.call, "occurrence": self.step.occurrence, "when": self.when, "kind": self.kind}
 
 
-ENDING: Final = tuple(kind for kind in FaultKind if kind is not FaultKind.SIGSTOP)
-"""Faults behind which a run ends by itself. One that is stopped waits to be woken, in test_frozen_writers."""
-
-
 def cells(courses: Mapping[str, tuple[Course, ...]]) -> Iterator[Cell]:
-    """Every kind of fault before and after every step of the courses of each sink."""
+    """Every fault of a course before and after each of its steps, for every sink."""
     for sink, of_sink in courses.items():
         for course in of_sink:
             for step in course.steps:
                 for when in step.whens:
-                    for kind in ENDING:
+                    for kind in course.kinds:
                         yield Cell(sink=sink, course=course, step=step, when=when, kind=kind)
 
 
