@@ -180,6 +180,9 @@ def behave(scenario: str) -> int:
         case "safe_retry" if first_try:
             leave(receipt(**failing, retry="retry_before_target_mutation").encode())
             return 1
+        case "safe_retry" if os.environ["DPONE_FIRST_TRY"] != "1":
+            leave(receipt(**failing, retry="operator_verification_required").encode())
+            return 1
         case "unsafe":
             leave(receipt(**failing, retry="retry_may_repeat_target_mutation").encode())
             return 1
