@@ -6,6 +6,7 @@ Contract: STATE-14, STATE-15. Wire-tested against an HTTP endpoint over chDB, wi
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -16,12 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTables
 from dpone_core.connectors.clickhouse.sink.mutex import ServerMutex
 from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, StrategyConfig, TableName
 from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.control import ControlRowBusyError
 from dpone_core.state.lease import LEASE_DURATION, LeaseStore
 from dpone_core.testing.builders import load_identity
 from dpone_core.testing.open_sink import OpenSink
@@ -103,16 +106,18 @@ def leases(sink: OpenSink) -> LeaseStore:
 
 
 COUNTS_UP = """
-import sys
+import sys, time
 from datetime import UTC, datetime, timedelta
 from dpone_core.testing.port_conformance import control_row, control_table
 from dataclasses import replace
 from tests.connectors.sessions import clickhouse_sink
-uri, name = sys.argv[1:]
+uri, name, begin = sys.argv[1:]
 table = replace(control_table(), name=name)
 with clickhouse_sink(uri) as sink:
     control, done = sink.ports.control, 0
     control.ensure(table)
+    while time.time() < float(begin):
+        time.sleep(0.001)
     while done < 5:
         found = control.read(table, {"k": "counter"})
         seen = found[0]["n"] if found else None
@@ -126,11 +131,39 @@ print(done)
 def test_no_change_of_a_row_is_lost_between_processes(sink: OpenSink, uri: str) -> None:
     """Every process counts to five on one row: fewer than all of it would be two inside at once."""
     table = control_table()
-    answers = said([started(COUNTS_UP, uri, table.name) for _ in range(WRITERS)])
+    begin = str(time.time() + 4)
+    answers = said([started(COUNTS_UP, uri, table.name, begin) for _ in range(WRITERS)])
     assert answers == ["5"] * WRITERS
     assert sink.ports.control is not None
     assert [row["n"] for row in sink.ports.control.read(table, {"k": "counter"})] == [5 * WRITERS]
     assert mutexes(sink) == []
+
+
+class LooksWithMe(Session):
+    """A server on which another process, which also saw no claim, creates its own right before this one does."""
+
+    def __init__(self, server: Session) -> None:
+        super().__init__(server.client, default_schema=server.default_schema, embedded=server.embedded)
+        self.others: list[str] = []
+
+    def command(self, sql: str, *, code: str = "sink_statement_refused", message: str = "ClickHouse refused") -> None:
+        claim = re.search(r"__dpone__mutex_[0-9a-f]+_", sql)
+        if claim is not None and sql.startswith("CREATE") and not self.others:
+            self.others.append(f"etl_state.{claim[0]}another")
+            super().command(f"CREATE TABLE {self.others[0]} (taken UInt8) ENGINE = Null")
+        super().command(sql, code=code, message=message)
+
+
+def test_of_two_processes_that_enter_at_once_one_waits_for_the_other(sink: OpenSink) -> None:
+    server = session_of(sink)
+    server.command("CREATE DATABASE IF NOT EXISTS etl_state")
+    crowded = LooksWithMe(server)
+    with pytest.raises(ControlRowBusyError), ServerMutex(crowded, wait_seconds=0.5).enter("etl_state", "subject"):
+        pytest.fail("two are inside")
+    assert [f"etl_state.{name}" for name in mutexes(sink)] == crowded.others
+    server.command(f"DROP TABLE {crowded.others[0]} SYNC")
+    with ServerMutex(crowded).enter("etl_state", "subject"):
+        assert len(mutexes(sink)) == 1
 
 
 TAKES_LEASES = """

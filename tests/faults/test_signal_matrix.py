@@ -6,6 +6,7 @@ Real processes of the command line. A filter of their log sends the signal to th
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -209,19 +210,42 @@ def test_a_signal_while_modules_are_imported_leaves_a_receipt(project: Project, 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_signals_after_the_verdict_change_nothing(project: Project, number: signal.Signals) -> None:
-    """They are sent from the moment the receipt stands until the process is gone."""
     project.written(flow())
     receipt = project.root / "receipt.json"
     arguments = ("run", "m.yaml", "--format", "json", "--receipt-path", str(receipt))
+    finished = signalled_behind_its_receipt(project, arguments, receipt, number)
+    assert finished.exit_code == 0 and finished.document["passed"] is True
+    assert finished.receipt is not None and finished.receipt["status"] == "succeeded"
+    assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_signals_after_the_verdict_of_a_step_without_a_load_change_nothing(
+    project: Project, number: signal.Signals
+) -> None:
+    project.written(flow())
+    packed = project.dpone("gitops", "pack", "m.yaml", "--output", "m.pack.json")
+    assert packed.exit_code == 0, packed.stderr
+    fingerprint = json.loads((project.root / "m.pack.json").read_text("utf-8"))["pack_fingerprint"]
+    receipt = project.root / "receipt.json"
+    bound = ("--pack", "m.pack.json", "--pack-fingerprint", fingerprint)
+    arguments = ("gitops", "verify", *bound, "--format", "json", "--receipt-path", str(receipt))
+    finished = signalled_behind_its_receipt(project, arguments, receipt, number)
+    assert finished.exit_code == 0, finished.stderr
+    assert finished.receipt is not None and finished.receipt["status"] == "succeeded"
+    assert finished.document and "Traceback" not in finished.stderr
+
+
+def signalled_behind_its_receipt(
+    project: Project, arguments: tuple[str, ...], receipt: Path, number: signal.Signals
+) -> Finished:
+    """Signals are sent from the moment the receipt stands until the process is gone."""
     process = project.start(*arguments)
     wait_for(receipt.exists, process)
     while process.poll() is None:
         process.send_signal(number)
         time.sleep(0.001)
-    finished = project.finished(process, arguments)
-    assert finished.exit_code == 0 and finished.document["passed"] is True
-    assert finished.receipt is not None and finished.receipt["status"] == "succeeded"
-    assert "Traceback" not in finished.stderr
+    return project.finished(process, arguments)
 
 
 def wait_for(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:

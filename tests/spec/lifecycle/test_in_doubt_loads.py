@@ -183,6 +183,7 @@ def test_a_load_whose_lease_went_to_another_does_not_commit(tmp_path: Path, mani
     assert outcome.failure is not None and outcome.failure.code == "load_in_progress"
     assert (outcome.boundary, outcome.target_state) == (Boundary.PRE_COMMIT, TargetState.NOT_MUTATED)
     assert outcome.retry is RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    assert "sink.finalize" not in attempt.journal.lines, "it is known before the sink is asked"
     assert attempt.target_ids() is None and attempt.staging() == [] and attempt.state() == []
     (lease,) = attempt.warehouse.control_rows[("etl_state", "__dpone__leases")]
     assert lease["owner"] == LOADS[2], "the late release must not free the lease of the other load"
