@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
 _PACKAGE: Final = Path(__file__).resolve().parent
+_TRIES: Final = 100
 
 
 class DocumentTooLargeError(OSError):
@@ -56,9 +58,20 @@ def read_file_bounded(path: Path, limit_bytes: int) -> bytes:
 
 
 def probe_directory(directory: Path) -> None:
-    """Makes the directory and a file in it, syncs the file, and removes what it made. Raises OSError."""
+    """Makes the directory and a file in it, syncs the file, and removes what it made. Raises OSError.
+
+    Processes that try one directory at a time, in containers of their own too, do not disturb each other.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError, FileExistsError):  # another process that tries it made or removed a directory
+            _probe_once(directory)
+            return
+    _probe_once(directory)
+
+
+def _probe_once(directory: Path) -> None:
     made = [path for path in (directory, *directory.parents) if not path.exists()]
-    probe = directory / f".dpone-probe.{os.getpid()}"
+    probe = directory / f".dpone-probe.{uuid.uuid4().hex}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -12,11 +12,11 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from dpone_core.authoring.patterns import TEXT
 from dpone_core.authoring.section import Section
 from dpone_core.model.vocabulary import AcceptanceMode
 
 ACCEPTANCE_INVALID: Final = "DPONE_ACCEPTANCE_METRIC_CONFIGURATION_INVALID"
-NOT_BLANK: Final = r"[^ \t\r\n]"
 
 
 class ColumnSelector(StrEnum):
@@ -44,7 +44,7 @@ def _selection_shape(value: object) -> str | None:
     return "columns" if isinstance(value, (list, tuple)) else None
 
 
-ColumnName = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
+ColumnName = Annotated[str, Field(min_length=1), TEXT]
 ColumnNames = Annotated[
     tuple[ColumnName, ...],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),

@@ -12,10 +12,10 @@ from typing import Annotated, Final
 from pydantic import Field, JsonValue
 
 from dpone_core.authoring.names import QuotableName
-from dpone_core.authoring.patterns import CSV_NULL_PATTERN, NO_CONTROLS
+from dpone_core.authoring.patterns import CSV_NULL, DECLARED_TYPE, NO_CONTROLS
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, VALUE_INVALID, Finding, Path
-from dpone_core.model.file_reading import DECLARED_TYPE_PATTERN, CsvDelimiter, MissingKeys, declared_type
+from dpone_core.model.file_reading import CsvDelimiter, MissingKeys, declared_type
 
 
 class FileColumnSection(Section):
@@ -23,7 +23,7 @@ class FileColumnSection(Section):
 
     name: QuotableName
     """Name in the header line, or key of the objects."""
-    type: Annotated[str, Field(pattern=DECLARED_TYPE_PATTERN)]
+    type: Annotated[str, DECLARED_TYPE]
     """Type as messages print it: `int64`, `decimal(18,4)`, `timestamp_tz(6)`, `string`."""
     nullable: bool = True
     """False refuses a NULL while reading."""
@@ -36,7 +36,7 @@ class CsvSection(Section):
     """What stands between values."""
     header: bool = True
     """Whether the first line names the columns; without it they must be declared, in the file's order."""
-    null_token: Annotated[str, Field(max_length=32, pattern=CSV_NULL_PATTERN, json_schema_extra=NO_CONTROLS)] = "\\N"
+    null_token: Annotated[str, Field(max_length=32, json_schema_extra=NO_CONTROLS), CSV_NULL] = "\\N"
     """The text that means NULL where it stands without quotes; empty text makes unquoted empty values NULL."""
 
 

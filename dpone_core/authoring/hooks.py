@@ -14,14 +14,14 @@ from pydantic import ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchem
 from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.names import ConnectionRef, Text, UniqueTexts
-from dpone_core.authoring.patterns import HOOK_ID_PATTERN, HOOK_TYPE_PATTERN
+from dpone_core.authoring.patterns import HOOK_ID, HOOK_TYPE
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID, WRONG_TYPE
 from dpone_core.model.hook import HookOption, HookScalar, HookTraits, ScalarKind
 from dpone_core.model.vocabulary import AirflowExecution, HookConnector, HookKind, HookRetryPolicy
 
-HookId = Annotated[str, Field(pattern=HOOK_ID_PATTERN)]
-HookTypeName = Annotated[str, Field(pattern=HOOK_TYPE_PATTERN, examples=["sql", "marker", "webhook"])]
+HookId = Annotated[str, HOOK_ID]
+HookTypeName = Annotated[str, Field(examples=["sql", "marker", "webhook"]), HOOK_TYPE]
 MAX_OPTION_CHARACTERS: Final = 1024
 
 

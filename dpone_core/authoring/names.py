@@ -8,10 +8,10 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from dpone_core.authoring.patterns import (
-    CONNECTION_REF_PATTERN,
-    PROCESS_NAME_PATTERN,
-    QUOTABLE_PATTERN,
-    TEXT_PATTERN,
+    CONNECTION_REF,
+    PROCESS_NAME,
+    QUOTABLE,
+    TEXT,
 )
 from dpone_core.authoring.validate import VALUE_INVALID
 
@@ -29,10 +29,10 @@ def _refuse_repeated_items(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
     return items
 
 
-ProcessName = Annotated[str, Field(pattern=PROCESS_NAME_PATTERN)]
-ConnectionRef = Annotated[str, Field(pattern=CONNECTION_REF_PATTERN)]
-QuotableName = Annotated[str, Field(min_length=1, max_length=128, pattern=QUOTABLE_PATTERN)]
-Text = Annotated[str, Field(min_length=1, pattern=TEXT_PATTERN)]
+ProcessName = Annotated[str, PROCESS_NAME]
+ConnectionRef = Annotated[str, CONNECTION_REF]
+QuotableName = Annotated[str, Field(min_length=1, max_length=128), QUOTABLE]
+Text = Annotated[str, Field(min_length=1), TEXT]
 ColumnNames = Annotated[
     tuple[QuotableName, ...],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),

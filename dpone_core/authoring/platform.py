@@ -16,7 +16,7 @@ from dpone_core.contracts.platform import PlatformSettings
 from dpone_core.model.kubernetes_names import DATA_KEY, IMAGE_BY_DIGEST, OBJECT_NAME
 
 PLATFORM_KIND = "dpone.platform.v1"
-ImageByDigest = Annotated[str, Field(pattern=IMAGE_BY_DIGEST)]
+ImageByDigest = Annotated[str, IMAGE_BY_DIGEST]
 TimeoutSeconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
 Retries = Annotated[int, Field(ge=0, le=10)]
 
@@ -24,9 +24,9 @@ Retries = Annotated[int, Field(ge=0, le=10)]
 class SecretKeySection(Section):
     """One key of one Kubernetes Secret."""
 
-    secret: Annotated[str, Field(pattern=OBJECT_NAME)]
+    secret: Annotated[str, OBJECT_NAME]
     """Name of the Secret in the namespace of the pods."""
-    key: Annotated[str, Field(pattern=DATA_KEY)]
+    key: Annotated[str, DATA_KEY]
     """Key whose value is the connection's URI or JSON object."""
 
 

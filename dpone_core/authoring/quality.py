@@ -24,7 +24,8 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from dpone_core.authoring.acceptance import NOT_BLANK, AcceptanceSection
+from dpone_core.authoring.acceptance import AcceptanceSection
+from dpone_core.authoring.patterns import TEXT
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, UNKNOWN_VALUE, WRONG_TYPE, PathPart
 from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, HashMode, Severity, ToleranceMode
@@ -45,7 +46,7 @@ def _refuse(loc: tuple[PathPart, ...], code: str, message: str, fix: str) -> NoR
     raise ValidationError.from_exception_data("quality", [InitErrorDetails(type=error, loc=loc, input=None)])
 
 
-Text = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
+Text = Annotated[str, Field(min_length=1), TEXT]
 RowLimit = Annotated[int, Field(ge=0, le=MAX_EXACT_NUMBER)]
 ToleranceNumber = Annotated[float, Field(ge=0, le=MAX_EXACT_NUMBER, allow_inf_nan=False)]
 GateSide = Literal["source", "target"]

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from dpone_core.authoring.file_columns import FILE_FIELDS, CsvSection, FileColumns, NdjsonSection, format_rules
 from dpone_core.authoring.hooks import SQL_EXACTLY_ONE, HooksSection
 from dpone_core.authoring.names import ColumnNames, ConnectionRef, QuotableName, Text
-from dpone_core.authoring.patterns import DURATION_PATTERN, NO_TOKENS, PLAIN_COLUMN_PATTERN, REPLACEMENT_PATTERN
+from dpone_core.authoring.patterns import DURATION, NO_TOKENS, PLAIN_COLUMN, REPLACEMENT
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.validate import VALUE_INVALID
 from dpone_core.declared.registry import FILE_SOURCES, ROW_SECURED_SOURCES
@@ -32,14 +32,11 @@ def _require_a_unit(text: str) -> str:
 
 Duration = Annotated[
     str,
-    Field(
-        max_length=32,
-        pattern=DURATION_PATTERN,
-        json_schema_extra={"not": {"pattern": "^P$|T$"}},
-    ),
+    Field(max_length=32, json_schema_extra={"not": {"pattern": "^P$|T$"}}),
+    DURATION,
     AfterValidator(_require_a_unit),
 ]
-PlainColumn = Annotated[str, Field(pattern=PLAIN_COLUMN_PATTERN)]
+PlainColumn = Annotated[str, PLAIN_COLUMN]
 
 
 def type_is(connectors: Sequence[ConnectorType]) -> dict[str, JsonValue]:
@@ -110,7 +107,7 @@ class SpecialValueSection(Section):
     """Columns of the source, by their exact names."""
     value: SpecialValue
     """`infinity`, `-infinity`, `nan`, or a `zero_date` or `partial_date` of MySQL."""
-    becomes: Annotated[str, Field(pattern=REPLACEMENT_PATTERN)] | None
+    becomes: Annotated[str, REPLACEMENT] | None
     """`null`, which makes the column nullable, or a value of the column as text: an ISO 8601 date or moment, or a
     number in quotes."""
 

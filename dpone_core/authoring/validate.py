@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dpone_core.authoring.patterns import SENTENCE_OF_PATTERN
 from dpone_core.model.fingerprint import CanonicalizationError, canonical_json
 from dpone_core.model.problem import Problem
 
@@ -164,8 +163,6 @@ def _finding(detail: ErrorDetails, value: object, model: type[BaseModel]) -> Fin
             message, fix = f"expected {expected}", _suggestion(_given_text(detail, context), expected)
         case "union_tag_not_found":
             message, fix = "required field 'type' is missing", "add 'type'"
-        case "string_pattern_mismatch" if context.get("pattern") in SENTENCE_OF_PATTERN:
-            message, fix = SENTENCE_OF_PATTERN[str(context["pattern"])]
         case _:
             sentence = _SENTENCES.get(kind)
             message = sentence.format_map(context) if sentence else str(detail["msg"]).removeprefix("Value error, ")

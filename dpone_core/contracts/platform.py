@@ -115,7 +115,7 @@ def _require_distinct_mounts(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
 class PlatformSettings(Contract):
     """What a cluster decides for the pods and tasks of one process; what is left out is left to cluster and Airflow."""
 
-    namespace: Annotated[str, Field(pattern=DNS_LABEL)] | None = None
+    namespace: Annotated[str, DNS_LABEL] | None = None
     """Namespace of the pods; unless given that of the Kubernetes connection."""
     kubernetes_conn_id: PlainText | None = None
     """Airflow connection of the cluster."""
@@ -184,7 +184,7 @@ class PlatformSettings(Contract):
     bundle_root: AbsolutePath = DEFAULT_BUNDLE_ROOT
     """Where the bundle lies in the image or on a volume."""
     kubernetes_pod_operator: Annotated[
-        dict[Annotated[str, Field(pattern=KEYWORD)], JsonValue],
+        dict[Annotated[str, KEYWORD], JsonValue],
         AfterValidator(_refuse_own_keywords),
         AfterValidator(require_plain_json),
     ] = Field(default_factory=dict)

@@ -85,30 +85,30 @@ def require_unique(parts: tuple[_PART, ...], keys: Iterable[object], what: str) 
     return parts
 
 
-ObjectName = Annotated[str, Field(pattern=OBJECT_NAME)]
+ObjectName = Annotated[str, OBJECT_NAME]
 PlainText = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_require_literal)]
-AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH)]
+AbsolutePath = Annotated[str, ABSOLUTE_PATH]
 Labels = dict[
-    Annotated[str, Field(pattern=QUALIFIED_NAME)],
-    Annotated[str, Field(pattern=LABEL_VALUE)],
+    Annotated[str, QUALIFIED_NAME],
+    Annotated[str, LABEL_VALUE],
 ]
 LiteralTexts = Annotated[
     dict[
-        Annotated[str, Field(pattern=QUALIFIED_NAME)],
+        Annotated[str, QUALIFIED_NAME],
         Annotated[str, Field(max_length=4096), AfterValidator(_require_literal)],
     ],
     AfterValidator(_refuse_secrets),
 ]
 Environment = Annotated[
     dict[
-        Annotated[str, Field(pattern=ENVIRONMENT_NAME)],
+        Annotated[str, ENVIRONMENT_NAME],
         Annotated[str, Field(max_length=4096), AfterValidator(_require_literal)],
     ],
     AfterValidator(_refuse_secrets),
 ]
 PlainJson = Annotated[dict[str, JsonValue], AfterValidator(require_plain_json)]
 Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
-Quantities = dict[Annotated[str, Field(pattern=QUALIFIED_NAME)], Annotated[str, Field(pattern=QUANTITY)]]
+Quantities = dict[Annotated[str, QUALIFIED_NAME], Annotated[str, QUANTITY]]
 UserId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -124,11 +124,11 @@ class Resources(Contract):
 class Toleration(Contract):
     """One taint that the pods may ignore."""
 
-    key: Annotated[str, Field(pattern=QUALIFIED_NAME)] | None = None
+    key: Annotated[str, QUALIFIED_NAME] | None = None
     """Key of the taint; none with operator `Exists` means every taint."""
     operator: Literal["Equal", "Exists"] | None = None
     """How key and value are compared."""
-    value: Annotated[str, Field(pattern=LABEL_VALUE)] | None = None
+    value: Annotated[str, LABEL_VALUE] | None = None
     """Value of the taint, for operator `Equal`."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """The effect that is ignored; none means every effect."""
@@ -199,7 +199,7 @@ class EmptyDir(Contract):
 
     medium: Literal["Memory"] | None = None
     """`Memory` for a file system in memory."""
-    size_limit: Annotated[str, Field(pattern=QUANTITY)] | None = None
+    size_limit: Annotated[str, QUANTITY] | None = None
     """Most that may be written."""
 
 
@@ -217,7 +217,7 @@ class VolumeMount(Contract):
 class Volume(Contract):
     """One volume of the pods, of exactly one kind, and where it is mounted."""
 
-    name: Annotated[str, Field(pattern=DNS_LABEL)]
+    name: Annotated[str, DNS_LABEL]
     """Name of the volume inside the pod."""
     persistent_volume_claim: ObjectName | None = None
     """A claim: what is written there outlives the pod."""

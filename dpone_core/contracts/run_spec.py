@@ -48,7 +48,7 @@ _SEAL_IS_INTACT: Final = object()
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@]*:[^/\s@]+@")
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./ -]{0,399}$")]
-ImageByDigest = Annotated[str, StringConstraints(pattern=IMAGE_BY_DIGEST)]
+ImageByDigest = Annotated[str, IMAGE_BY_DIGEST]
 Argument = Annotated[str, StringConstraints(min_length=1, max_length=2048)]
 AssetUri = Annotated[str, StringConstraints(pattern=r"^x-dpone://[a-z0-9_]{1,64}(/[A-Za-z0-9_.~%-]{1,400}){1,2}$")]
 RelationName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
@@ -60,8 +60,8 @@ class SecretEnv(Contract):
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^DPONE_CONN_[A-Z0-9_]{1,100}$")]
-    secret: Annotated[str, StringConstraints(pattern=OBJECT_NAME)]
-    key: Annotated[str, StringConstraints(pattern=DATA_KEY)]
+    secret: Annotated[str, OBJECT_NAME]
+    key: Annotated[str, DATA_KEY]
 
 
 class HookReference(Contract):

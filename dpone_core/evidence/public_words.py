@@ -94,6 +94,8 @@ _OTHERS: Final = (
         "measured",
         "load_step",
     ),
+    *decision.NOT_TAKEN,
+    *decision.NOT_TAKEN.values(),
     # what became of a load and of its steps
     *("started", "staged", "committed", "failed", "running", "succeeded", "warning", "skipped"),
     # counters that a rate is made of

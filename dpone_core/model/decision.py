@@ -10,6 +10,19 @@ from typing import Final
 DECISION_SCHEMA: Final = "dpone.runtime.decision_audit.v1"
 
 
+NOT_TAKEN: Final[Mapping[str, str]] = {
+    "native_acceleration": "left_to_connector",
+    "export_optimizer": "read_as_written",
+    "source_materialization": "no_work_tables",
+}
+"""Categories in which a plan has nothing to choose, each with the reason: they are told, so that none is missed.
+
+A connector has one reader; those of MySQL and SQL Server choose between two when they open and say so in the log. A
+table or query is read as it is written, in one scan or in the key ranges that the manifest asks for. Nothing is written
+to a source but by hooks.
+"""
+
+
 class ReleaseGate(StrEnum):
     """Whether a choice is as requested (`green`), worth a look (`warning`) or must stop the load (`blocked`)."""
 
@@ -53,11 +66,15 @@ class RuntimeDecision:
 
 
 def summarise(decisions: Iterable[RuntimeDecision]) -> dict[str, object]:
-    """Returns `{schema_version, total, by_release_gate, decisions}` over the decisions of one run."""
+    """Returns `{schema_version, total, by_release_gate, decisions, not_taken}` over the decisions of one run.
+
+    `not_taken` lists `{category, reason}` where there was nothing to choose.
+    """
     listed = tuple(decisions)
     return {
         "schema_version": DECISION_SCHEMA,
         "total": len(listed),
         "by_release_gate": {gate.value: sum(d.release_gate is gate for d in listed) for gate in ReleaseGate},
         "decisions": [decision.as_json() for decision in listed],
+        "not_taken": [{"category": category, "reason": reason} for category, reason in NOT_TAKEN.items()],
     }

@@ -100,6 +100,11 @@ class HookDefinition:
         return not (self.mutates_source or self.maintains)
 
     @property
+    def writes_source(self) -> bool:
+        """Whether its SQL runs on the source and above the read-only mode."""
+        return self.type == SQL_TYPE and self.connector is HookConnector.SOURCE and not self.runs_read_only
+
+    @property
     def sql_hash(self) -> str | None:
         """Hash of the SQL text; None for types without SQL."""
         return self.sql.sql_hash if self.sql is not None else None

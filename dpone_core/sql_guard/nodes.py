@@ -6,6 +6,7 @@ engine brings itself stands in its declaration (`SqlNames`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from dpone_core.model.connector import words
@@ -32,6 +33,30 @@ EFFECT_FUNCTION_NODES: Final = words(
     AIAgg AIClassify AIEmbed AIForecast AIGenerate AISimilarity AISummarizeAgg NextValueFor Seq1 Seq2 Seq4 Seq8 ToFile
     """
 )
+
+STATEMENT_WORDS: Final = words(
+    """
+    ALTER ANALYZE ATTACH BACKUP BEGIN BULK CALL CHECK CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE DBCC
+    DEALLOCATE DECLARE DELETE DENY DESC DESCRIBE DETACH DISABLE DISCARD DO DROP ENABLE END EXCHANGE EXEC EXECUTE
+    EXISTS EXPLAIN EXPORT FETCH FLUSH FORCE GRANT HANDLER HELP IF IMPORT INSERT INSTALL KILL LISTEN LOAD LOCK
+    MERGE MOVE NOTIFY OPEN OPTIMIZE PIVOT PRAGMA PREPARE PRINT PURGE RAISERROR REASSIGN RECONFIGURE REFRESH
+    REINDEX RELEASE RENAME REPAIR REPLACE RESET RESTORE RETURN REVERT REVOKE ROLLBACK SAVE SAVEPOINT SECURITY
+    SET SHOW SHUTDOWN START STOP SUMMARIZE SYSTEM TABLE THROW TRUNCATE UNDROP UNINSTALL UNLISTEN UNLOCK UNPIVOT
+    UPDATE USE VACUUM VALUES WAITFOR WATCH WHILE XA
+    """
+)
+"""Words that begin a statement. A message shows one of these, never another word of a text."""
+
+PART_WORDS: Final[Mapping[str, str]] = {
+    "Into": "INTO, which writes what it reads",
+    "Lock": "a clause that locks rows",
+    "NextValueFor": "NEXT VALUE FOR",
+    "Operator": "OPERATOR(), which may call a user's operator",
+    "Parameter": "a variable",
+    "PropertyEQ": "an assignment to a variable",
+    "SessionParameter": "a variable of the session",
+}
+"""What a person calls a part that the parser has a name of its own for."""
 
 RESERVED_WORDS: Final = words(
     """

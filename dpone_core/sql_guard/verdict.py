@@ -21,7 +21,7 @@ from dpone_core.model.sql import SqlText, bind_tokens
 from dpone_core.model.vocabulary import HookKind
 from dpone_core.sql_guard.calls import call_obstacle, type_obstacle
 from dpone_core.sql_guard.lexing import ambiguity, code_of, go_lines, has_quoted_token, unknown_operator
-from dpone_core.sql_guard.nodes import ALLOWED_NODES, EFFECT_FUNCTION_NODES
+from dpone_core.sql_guard.nodes import ALLOWED_NODES, EFFECT_FUNCTION_NODES, PART_WORDS, STATEMENT_WORDS
 
 MUTATION_NOT_DECLARED: Final = "DPONE_HOOK_MUTATION_NOT_DECLARED"
 PROBE_NOT_READ_ONLY: Final = "DPONE_HOOK_PROBE_NOT_READ_ONLY"
@@ -47,11 +47,10 @@ class SqlRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlVerdict:
-    """Result of the guard. `reason` explains it without SQL text; `statements` names each statement's kind."""
+    """Result of the guard. `reason` explains it in words of SQL, without the text and without names of the parser."""
 
     effect: SqlEffect
     reason: str
-    statements: tuple[str, ...] = ()
     refusal: SqlRefusal | None = None
 
     def needs_declaration(self, kind: HookKind) -> bool:
@@ -70,9 +69,7 @@ def classify(text: str, connector: ConnectorType) -> SqlVerdict:
     if refusal is not None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=refusal.message, refusal=refusal)
     if is_maintenance(text, sql):
-        return SqlVerdict(
-            effect=SqlEffect.MAINTENANCE, reason="it is a maintenance statement", statements=("maintenance",)
-        )
+        return SqlVerdict(effect=SqlEffect.MAINTENANCE, reason="it is a maintenance statement")
     unclear = ambiguity(text, sql) or unknown_operator(text, sql)
     if unclear is not None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason=unclear)
@@ -144,15 +141,14 @@ def _parsed_verdict(text: str, sql: SqlTraits) -> SqlVerdict:
     if parsed is None:
         return SqlVerdict(effect=SqlEffect.MUTATING, reason="it cannot be parsed")
     statements, tokens = parsed
-    kinds = tuple(type(statement).__name__ for statement in statements)
     if len(statements) != 1:
         reason = "it holds several statements" if statements else "it holds no statement"
-        return SqlVerdict(effect=SqlEffect.MUTATING, reason=reason, statements=kinds)
-    obstacle = _obstacle(statements[0], sql)
+        return SqlVerdict(effect=SqlEffect.MUTATING, reason=reason)
+    obstacle = _obstacle(statements[0], tokens, sql)
     if obstacle is None:
         obstacle = call_obstacle(tokens, statements[0], sql) or type_obstacle(statements[0], sql)
     effect = SqlEffect.READ_ONLY if obstacle is None else SqlEffect.MUTATING
-    return SqlVerdict(effect=effect, reason=obstacle or "it is one SELECT of known parts", statements=kinds)
+    return SqlVerdict(effect=effect, reason=obstacle or "it is one SELECT of known parts")
 
 
 def _parse(text: str, dialect: str) -> tuple[list[Any], list[Any]] | None:
@@ -173,22 +169,35 @@ def _parse(text: str, dialect: str) -> tuple[list[Any], list[Any]] | None:
     return [one for one in parsed if one is not None and type(one).__name__ != "Semicolon"], tokens
 
 
-def _obstacle(statement: Any, sql: SqlTraits) -> str | None:
+def _obstacle(statement: Any, tokens: list[Any], sql: SqlTraits) -> str | None:
     """The first part of the statement that is not known to be read-only; None when every part is."""
     from sqlglot import exp
 
     if not isinstance(statement, (exp.Select, exp.SetOperation)):
-        return f"it is a {type(statement).__name__} statement"
+        return _other_statement(statement, tokens)
     for node in statement.walk():
         name = type(node).__name__
         if isinstance(node, exp.Func):
             if name in EFFECT_FUNCTION_NODES:
-                return f"it calls {name}"
+                return f"it calls {PART_WORDS.get(name) or node.sql_name()}"
         elif name not in ALLOWED_NODES:
-            return f"it holds a {name}"
+            return f"it holds {_part(name)}"
         if name == "Identifier" and _is_statement_word(node, sql):
             return "it holds a T-SQL statement word in place of a name"
     return None
+
+
+def _other_statement(statement: Any, tokens: list[Any]) -> str:
+    """Names the statement by its first word, behind WITH by its kind; an unknown word may be a name: not shown."""
+    for word in (str(tokens[0].text).upper().partition(" ")[0], type(statement).__name__.upper()):
+        if word in STATEMENT_WORDS:
+            return f"it is no SELECT but {word}"
+    return "it is no SELECT"
+
+
+def _part(name: str) -> str:
+    word = name.upper()
+    return PART_WORDS.get(name) or (word if word in STATEMENT_WORDS else "a part that may do more than read")
 
 
 def _is_statement_word(node: Any, sql: SqlTraits) -> bool:

@@ -36,7 +36,14 @@ from dpone_core.use_cases.verify import PackReference, require_agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.runtime import NoCancellation, SilentProgress, SystemClock
 
-__all__ = ["Call", "RunProcessPorts", "SilentProgress", "begin_step", "require_one_process"]
+__all__ = [
+    "Call",
+    "RunProcessPorts",
+    "SilentProgress",
+    "begin_step",
+    "require_evidence_directories",
+    "require_one_process",
+]
 
 Prepared = TypeVar("Prepared")
 
@@ -137,10 +144,7 @@ class Call:
         Raises EvidenceNotWritableError.
         """
         for config in configs:
-            partitioning = config.source.partitioning
-            if partitioning is not None and partitioning.checkpoints is CheckpointsType.FILE:
-                _require_directory(self.evidence_root / "native_transfer" / "checkpoints")
-            _require_directory(self.evidence_root / "runs" / config.process / safe_run_id(self.invocation.run_id))
+            require_evidence_directories(self.evidence_root, config, safe_run_id(self.invocation.run_id))
 
     def _hook_receipts(
         self, process: PlannedProcess, separate_hooks: str | None, pack_fingerprint: str | None
@@ -150,6 +154,17 @@ class Call:
         if separate_hooks == "inline":
             return None
         return verify_hook_receipts(process, self.invocation, pack_fingerprint, self.env)
+
+
+def require_evidence_directories(root: Path, config: LoadConfig, folder: str) -> None:
+    """Asks whether `folder` of the process, below `root`, and checkpoint files can be written; leaves nothing behind.
+
+    Raises EvidenceNotWritableError.
+    """
+    partitioning = config.source.partitioning
+    if partitioning is not None and partitioning.checkpoints is CheckpointsType.FILE:
+        _require_directory(root / "native_transfer" / "checkpoints")
+    _require_directory(root / "runs" / config.process / folder)
 
 
 def _require_directory(directory: Path) -> None:

@@ -35,7 +35,7 @@ from dpone_core.ports.hooks import HookActions, HookContext, HookProvider
 from dpone_core.ports.runtime import Runtime
 from dpone_core.use_cases.call import Call, RunProcessPorts, begin_step, require_one_process
 from dpone_core.use_cases.plan import PlannedProcess, plan_authored
-from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, require_tokens
+from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, require_locks, require_tokens
 from dpone_core.use_cases.step_receipt import RefusedStep
 from dpone_core.use_cases.verify import PackReference, require_agreed_pack
 from dpone_core.wiring.connections import ConnectionResolver
@@ -303,3 +303,4 @@ def _require_hook_connections(run: HookRun) -> None:
         require_uri(connector, connection)
         require_extra(connector, connection)
         require_address(connector, connection)
+        require_locks(config, (hook,), *((connection, None) if on_source else (None, connection)))

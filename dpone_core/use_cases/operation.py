@@ -23,7 +23,7 @@ from dpone_core.native_transfer.checkpoints import CheckpointStore
 from dpone_core.ports.runtime import Runtime
 from dpone_core.ports.session import SinkPorts
 from dpone_core.state.lease import LeaseStore
-from dpone_core.use_cases.call import Call, RunProcessPorts, require_one_process
+from dpone_core.use_cases.call import Call, RunProcessPorts, require_evidence_directories, require_one_process
 from dpone_core.use_cases.plan import PlannedProcess, plan_authored
 from dpone_core.use_cases.prepare import DEFAULT_LOCK_TIMEOUT_SECONDS, make_load_identity
 from dpone_core.wiring.connections import ConnectionResolver
@@ -100,6 +100,10 @@ class Operation:
     def checkpoint_store(self, sink: SinkPorts) -> CheckpointStore | None:
         """Returns where the native transfers of this process are kept; None for a sink without control tables."""
         return make_checkpoint_store(self.config, sink, self.evidence_root, self.runtime.clock)
+
+    def require_record(self, folder: str) -> None:
+        """Asks, before anything is opened, whether `publish_record` can write. Raises EvidenceNotWritableError."""
+        require_evidence_directories(self.evidence_root, self.config, folder)
 
     def publish_record(self, folder: str, identity: LoadIdentity, document: Mapping[str, object]) -> None:
         """Writes what the operator does, with the time, durably below the evidence directory."""

@@ -6,7 +6,7 @@ Whatever can be refused without a connection is refused here, before anything ex
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,8 @@ from dpone_core.wiring.connectors import (
     require_extra,
     require_hash_engine,
     require_one_engine,
+    require_sink_lock,
+    require_source_lock,
     require_uri,
 )
 from dpone_core.wiring.hook_providers import resolve_hook_connections
@@ -92,13 +94,15 @@ def prepare_process(
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
     require_tokens(config, invocation.token_values)
+    planned_hooks = (*planned.plan.pre_hooks, *planned.plan.post_hooks)
+    require_locks(config, _inline_hooks(planned_hooks, hook_receipts), source, sink)
     return PreparedProcess(
         planned=planned,
         source=source,
         sink=sink,
         redactor=resolver.redactor,
         hook_receipts=hook_receipts,
-        hook_connections=resolve_hook_connections(_inline_hooks(config, hook_receipts), resolver, config),
+        hook_connections=resolve_hook_connections(_inline_hooks(config.hooks, hook_receipts), resolver, config),
         evidence_root=evidence_root,
     )
 
@@ -109,10 +113,22 @@ def _keep_in_clear(planned: PlannedProcess, redactor: Redactor) -> None:
     redactor.keep(texts_in([decision.as_json() for decision in planned.plan.decisions]))
 
 
-def _inline_hooks(config: LoadConfig, hook_receipts: Mapping[str, StepReceipt] | None) -> tuple[HookDefinition, ...]:
+def _inline_hooks(
+    hooks: tuple[HookDefinition, ...], hook_receipts: Mapping[str, StepReceipt] | None
+) -> tuple[HookDefinition, ...]:
     """Hooks that this process runs: those with a task of their own use connections it does not have."""
-    separate = () if hook_receipts is None else separate_hooks(config.hooks)
-    return tuple(hook for hook in config.hooks if hook not in separate)
+    separate = () if hook_receipts is None else separate_hooks(hooks)
+    return tuple(hook for hook in hooks if hook not in separate)
+
+
+def require_locks(
+    config: LoadConfig, hooks: Iterable[HookDefinition], source: Connection | None, sink: Connection | None
+) -> None:
+    """Asks for the locks of embedded engines that the hooks and the given sides will take. Raises EngineLockError."""
+    if source is not None:
+        require_source_lock(config.source.type, source, is_written=any(hook.writes_source for hook in hooks))
+    if sink is not None:
+        require_sink_lock(sink)
 
 
 def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:

@@ -59,6 +59,7 @@ def reconcile_transfer(
     Raises NothingToReconcileError, and ReconciliationContradictedError when the sink's marker says otherwise.
     """
     require_reason(reason)
+    operation.require_record(RECORDS)
     identity = operation.make_identity()
     with operation.lease_sink(identity, lambda sink: _find_staged(operation, sink, run_id)) as sink:
         store, route = _require_store(operation, sink), route_of(operation.plan)

@@ -17,6 +17,7 @@ from dpone_core.use_cases.operation import Operation, require_reason
 from dpone_core.wiring.connectors import open_source
 
 STATE_CHANGE_KIND: Final = "dpone.state_change.v1"
+RECORDS: Final = "state_changes"
 
 
 def show_state(operation: Operation) -> dict[str, object]:
@@ -29,6 +30,7 @@ def show_state(operation: Operation) -> dict[str, object]:
 def set_state(operation: Operation, value: str, reason: str) -> dict[str, object]:
     """Replaces the cursor value. The evidence record is durable before the value changes, and says so after."""
     require_reason(reason)
+    operation.require_record(RECORDS)
     _require_cursor_value(operation, value)
     identity = operation.make_identity()
     with operation.lease_sink(identity, lambda _: frozenset()) as sink:
@@ -102,4 +104,4 @@ def _record_change(
         "reason": operation.resolver.redactor.text(reason),
         "status": status,
     }
-    operation.publish_record("state_changes", identity, document)
+    operation.publish_record(RECORDS, identity, document)

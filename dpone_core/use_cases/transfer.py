@@ -89,4 +89,5 @@ def _prepare_process(call: Call, path: Path, options: TransferOptions, separate_
     (prepared,) = call.prepare(manifest, [config], pack=options.pack, separate_hooks=separate_hooks)
     require_fan_out(prepared.planned, separate_hooks or "receipts")
     require_shared_sink(prepared)
+    call.require_evidence((config,))
     return FanOutProcess(prepared=prepared, invocation=call.invocation, runtime=call.make_runtime())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol, cast
 
 from dpone_core.declared.registry import descriptor_of, is_embedded
@@ -25,6 +26,12 @@ class ExtraMissingError(ETLConfigurationError):
     """The connector's driver is not installed; the message holds the install line."""
 
     code = "DPONE_EXTRA_MISSING"
+
+
+class EngineLockError(ETLConfigurationError):
+    """The lock beside an embedded database cannot be written; nothing ran."""
+
+    code = "DPONE_ENGINE_LOCK_NOT_WRITABLE"
 
 
 class OpenSource(Protocol):
@@ -166,6 +173,35 @@ def require_address(connector: ConnectorType, connection: Connection) -> None:
         raise ETLConfigurationError(error.message, code=error.code, fix=error.fix or "correct where it is set") from (
             error
         )
+
+
+def require_source_lock(connector: ConnectorType, connection: Connection, *, is_written: bool) -> None:
+    """Raises EngineLockError for an engine whose lock this process takes and cannot write.
+
+    An engine that is opened once a process is locked to be read; a file only where `is_written`, which hooks do. A
+    database that does not exist is left to opening it.
+    """
+    scope = engine_of(connector, connection)
+    is_locked = scope is EngineScope.PROCESS or (scope is EngineScope.FILE and is_written)
+    if is_locked and Path(connection.uri.partition("://")[2].removeprefix("/")).exists():
+        _require_lock("source", connection)
+
+
+def require_sink_lock(connection: Connection) -> None:
+    """Raises EngineLockError for an embedded sink whose lock cannot be written; nothing for a server."""
+    if is_embedded(connection):
+        _require_lock("sink", connection)
+
+
+def _require_lock(role: str, connection: Connection) -> None:
+    try:
+        importlib.import_module("dpone_core.connectors._sql.embedded").probe_lock(connection)
+    except OSError as error:
+        raise EngineLockError(
+            f"the lock beside the database of {role} '{connection.ref}' cannot be written:"
+            f" {error.strerror or type(error).__name__}",
+            fix="let this user write into the directory of the database, and its .dpone-lock file if there is one",
+        ) from error
 
 
 def require_extra(connector: ConnectorType, connection: Connection | None) -> None:

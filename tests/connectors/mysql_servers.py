@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from urllib.parse import unquote, urlsplit
 
 import pymysql
 import pytest
 
+from dpone_core.model.load_config import TableName
+from dpone_core.model.sql import SqlText
+from dpone_core.ports.session import SourcePorts
+from dpone_core.ports.source import ExtractRequest
+
+T = ExtractRequest(table=TableName(schema=None, name="t"))
+READERS = ("auto", "pymysql")
 _DIGITS = "(SELECT 0 AS d UNION ALL " + " UNION ALL ".join(f"SELECT {digit}" for digit in range(1, 10)) + ")"
 
 
@@ -41,3 +49,26 @@ def is_mariadb(uri: str) -> bool:
 def needs_mariadb(uri: str, what: str) -> None:
     if not is_mariadb(uri):
         pytest.skip(f"UNVERIFIED: MySQL has no {what}")
+
+
+@contextmanager
+def without_table(uri: str) -> Iterator[Callable[..., None]]:
+    """Runs statements, zero dates allowed; the table `t` does not exist."""
+    with closing(connected(uri)) as session, session.cursor() as cursor:
+        cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+05:00'")
+        cursor.execute("DROP TABLE IF EXISTS t")
+
+        def run(*statements: str) -> None:
+            for statement in statements:
+                cursor.execute(statement)
+
+        yield run
+
+
+def read(ports: SourcePorts, request: ExtractRequest = T) -> list[dict[str, object]]:
+    stream = ports.source.open_stream(request, ports.source.describe(request))
+    return [row for batch in stream.batches() for row in batch.to_pylist()]
+
+
+def query(text: str, **tokens: str) -> ExtractRequest:
+    return ExtractRequest(query=SqlText(text=text), token_values=tokens)

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from dpone_core.connectors._sql.embedded import exclusive_lock
@@ -17,7 +18,7 @@ from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.load_config import TableName
 from dpone_core.model.vocabulary import RetryClassification
 from tests.connectors.sessions import connection, duckdb_sink, embedded_clickhouse
-from tests.spec.builders import Project, code_of, flow, outcome_of
+from tests.spec.builders import Project, code_of, flow, hook, hooks, outcome_of
 
 PREPARE = """
 import os, sys
@@ -197,3 +198,96 @@ def test_a_default_schema_left_out_is_the_same_target(tmp_path: Path) -> None:
     project.written(flow(sink__table={"name": "orders"}))
     with exclusive_lock(str(tmp_path / "dwh"), timeout_seconds=0, holder="run r1", target="main.orders"):
         assert code_of(project.execute()) == "load_in_progress"
+
+
+SINK_PLACES = {
+    "duckdb": ("duckdb", "duckdb:///{root}/dwh"),
+    "embedded ClickHouse": ("clickhouse", "chdb:///{root}/dwh"),
+    "files": ("files", "file:///{root}/dwh"),
+}
+MARK = {"id": "mark", "type": "marker", "kind": "notification"}
+
+
+def refused_without_a_trace(project: Project, role: str, **options: object) -> None:
+    """No hook ran, nothing was opened or made, and the role is named, not the path."""
+    before = project.files()
+    execution = project.execute(**options)
+    assert execution.refusal is not None and execution.report.exit_code == 2
+    assert execution.refusal.code == "DPONE_ENGINE_LOCK_NOT_WRITABLE"
+    assert f"{role} '" in execution.refusal.message and str(project.root) not in execution.refusal.message
+    assert project.files() == before
+
+
+@pytest.mark.parametrize("place", ["no directory", "no lock file"])
+@pytest.mark.parametrize("engine", SINK_PLACES)
+def test_a_lock_that_cannot_be_written_is_known_before_the_first_hook(tmp_path: Path, engine: str, place: str) -> None:
+    sink, uri = SINK_PLACES[engine]
+    root = tmp_path
+    if place == "no directory":
+        root = tmp_path / "file"
+        root.write_text("not a directory")
+    else:
+        (tmp_path / "dwh.dpone-lock").mkdir()
+    project = Project(tmp_path, environment={"DPONE_CONN_DWH": uri.format(root=root)})
+    project.orders()
+    project.written(flow(sink__type=sink, source__options=hooks(pre=[MARK])))
+    refused_without_a_trace(project, "sink")
+
+
+@pytest.fixture(name="shop")
+def duckdb_file_beside_an_unwritable_lock(tmp_path: Path) -> Project:
+    """The lock of the source cannot be written; reading the file needs none."""
+    with closing(duckdb.connect(str(tmp_path / "shop.duckdb"))) as database:
+        database.execute("CREATE TABLE orders (id BIGINT NOT NULL, name VARCHAR, updated_at BIGINT)")
+    (tmp_path / "shop.duckdb.dpone-lock").mkdir()
+    return Project(tmp_path, environment={"DPONE_CONN_SHOP": f"duckdb:///{tmp_path}/shop.duckdb"})
+
+
+def test_a_hook_that_writes_a_source_needs_its_lock_and_a_reader_does_not(shop: Project) -> None:
+    """The lock is taken by the hook, which may run behind the commit."""
+    shop.written(
+        flow(source__type="duckdb", source__options=hooks(post=[hook("look", "SELECT 1", mutates_source=False)]))
+    )
+    assert code_of(shop.execute("reads")) is None
+    tidy = hook("tidy", "DELETE FROM orders", mutates_source=True)
+    shop.written(flow(source__type="duckdb", source__options=hooks(pre=[MARK], post=[tidy])))
+    refused_without_a_trace(shop, "source")
+
+
+def test_hooks_with_a_task_of_their_own_ask_for_the_locks_they_take(shop: Project) -> None:
+    tidy = hook("tidy", "DELETE FROM orders", mutates_source=True, execution={"airflow": "separate_task"})
+    shop.written(flow(source__type="duckdb", source__options=hooks(pre=[MARK], post=[tidy])))
+    for phase, code in (("pre_hook", None), ("post_hook", "DPONE_ENGINE_LOCK_NOT_WRITABLE")):
+        finished = shop.dpone("hooks", "execute", "m.yaml", "--phase", phase, "--format", "json")
+        assert (finished.exit_code, finished.document.get("code")) == (2 if code else 0, code)
+    assert code_of(shop.execute("without it", separate_hooks="receipts")) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become an ordinary user")
+def test_a_directory_of_another_user_is_known_before_the_first_hook(tmp_path: Path) -> None:
+    directory = tmp_path / "read_only"
+    directory.mkdir(mode=0o755)
+    uri = f"duckdb:///{directory}/dwh"
+    with subprocess.Popen(
+        [sys.executable, "-c", ASK, uri],
+        env=os.environ | {"PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said, _ = process.communicate()
+    assert said == "DPONE_ENGINE_LOCK_NOT_WRITABLE: Permission denied\n"
+    assert list(directory.iterdir()) == []
+
+
+ASK = """
+import os, sys
+from dpone_core.wiring.connectors import EngineLockError, require_sink_lock
+from tests.connectors.sessions import connection
+import dpone_core.connectors._sql.embedded
+os.chmod(os.path.dirname(os.path.dirname(sys.argv[1].partition(":///")[2])), 0o755)
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    require_sink_lock(connection(sys.argv[1]))
+except EngineLockError as error:
+    print(error.code, error.message.rpartition(": ")[2], sep=": ")
+"""

@@ -20,6 +20,7 @@ from typing import Final
 from dpone_core.errors import ConnectorError, LoadInProgressError
 from dpone_core.model.connection import Connection
 from dpone_core.model.visible_text import visible
+from dpone_core.resources import probe_directory
 
 _POLL_SECONDS: Final = 0.05
 _MAX_CLAIM_BYTES: Final = 8192
@@ -49,12 +50,26 @@ def missing_database(connection: Connection) -> ConnectorError:
     )
 
 
+def probe_lock(connection: Connection) -> None:
+    """Asks whether the lock of this database, or of one that is yet to be made there, can be written; leaves nothing
+    behind. Raises OSError."""
+    lock_path = _lock_path(str(Path(embedded_path(connection)).absolute()))
+    if lock_path.exists():
+        os.close(os.open(lock_path, os.O_RDWR | os.O_CLOEXEC))
+    else:
+        probe_directory(next(parent for parent in lock_path.parents if parent.exists()))
+
+
+def _lock_path(path: str) -> Path:
+    return Path(path.rstrip("/") + ".dpone-lock")
+
+
 @contextmanager
 def exclusive_lock(path: str, *, timeout_seconds: float, holder: str, target: str | None = None) -> Iterator[None]:
     """Holds the lock `<path>.dpone-lock` until the block ends; the file tells waiting processes who holds it and which
     target it loads. Raises LoadInProgressError at once when the holder loads the same `target` (STATE-25), otherwise
     ConnectorError `embedded_directory_locked` with the holder's name after the timeout."""
-    lock_path = Path(path.rstrip("/") + ".dpone-lock")
+    lock_path = _lock_path(path)
     try:
         lock_path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,71 @@ def test_hooks_ask_for_their_evidence_too(project: Project) -> None:
         environment={"DPONE_EVIDENCE_DIR": str(project.root / "shop.sqlite")},
     )
     assert (finished.exit_code, finished.code) == (2, "DPONE_EVIDENCE_NOT_WRITABLE")
+
+
+TRANSFER_STEPS = {
+    "transfer plan": ("transfer", "plan", "m.yaml", "--separate-hooks", "receipts"),
+    "transfer load": ("transfer", "load", "m.yaml", "--partition", "0", "--transfer-plan", "sha256:" + "0" * 64),
+}
+STEPS = {
+    **TRANSFER_STEPS,
+    "hooks execute": ("hooks", "execute", "m.yaml", "--phase", "pre_hook"),
+    "gitops verify": ("gitops", "verify", "m.yaml", "--pack", "p.json", "--pack-fingerprint", "sha256:" + "0" * 64),
+}
+OPERATIONS = {
+    "state set": ("state", "set", "m.yaml", "--value", "2", "--reason", "looked"),
+    "transfer reconcile": (
+        *("transfer", "reconcile", "m.yaml", "--run-id", "half", "--found", "published", "--reason", "looked"),
+    ),
+}
+
+
+def fan_out_without_a_server(project: Project) -> None:
+    """A transfer in processes of their own whose server does not answer: opening it is exit 1."""
+    for side in ("SHOP", "DWH"):
+        project.environment[f"DPONE_CONN_{side}"] = "postgresql://u:p@127.0.0.1:1/db"
+    split = {"column": "id", "num_partitions": 2, "airflow": "mapped"}
+    source = {"type": "postgres", "connection_ref": "shop", "table": {"schema": "public", "name": "t"}}
+    project.written(flow(source={**source, "options": {"partitioning": split}}, sink__type="postgres"))
+
+
+@pytest.mark.parametrize("step", TRANSFER_STEPS)
+def test_the_processes_of_a_transfer_ask_before_they_open_a_source(project: Project, step: str) -> None:
+    fan_out_without_a_server(project)
+    asked = project.dpone(
+        *TRANSFER_STEPS[step], "--format", "json", environment={"DPONE_EVIDENCE_DIR": str(project.root / "shop.sqlite")}
+    )
+    assert (asked.exit_code, asked.code) == (2, "DPONE_EVIDENCE_NOT_WRITABLE")
+    opened = project.dpone(*TRANSFER_STEPS[step], "--format", "json")
+    assert opened.exit_code == 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operator_s_change_asks_for_its_record_before_anything_is_opened(project: Project, operation: str) -> None:
+    project.written(append_flow())
+    before = project.files()
+    finished = project.dpone(
+        *OPERATIONS[operation], "--format", "json", environment={"DPONE_EVIDENCE_DIR": str(project.root / "m.yaml")}
+    )
+    assert (finished.exit_code, finished.code) == (2, "DPONE_EVIDENCE_NOT_WRITABLE")
+    assert project.files() == before
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("path", ["/dev/null/x/receipt.json", "{root}"])
+def test_every_step_asks_for_its_receipt_path(project: Project, step: str, path: str) -> None:
+    before = project.files()
+    finished = project.dpone(*STEPS[step], "--format", "json", "--receipt-path", path.format(root=project.root))
+    assert (finished.exit_code, finished.code) == (2, "DPONE_RECEIPT_PATH_INVALID")
+    assert project.files() == before
+
+
+def test_processes_that_try_one_directory_at_a_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Mapped tasks start together, over one volume and often under one process id, each in a container of its own."""
+    root = tmp_path / "evidence"
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(probe_directory, [root / "runs" / "orders" / "r1"] * 400))
+    assert not [path for path in root.rglob("*") if path.is_file()]
 
 
 def test_the_directory_that_was_tried_is_left_as_it_was(tmp_path: Path) -> None:

@@ -123,6 +123,17 @@ def test_decisions_are_summarised_and_each_is_complete(project: Project) -> None
     assert all(fields <= set(decision) for decision in summary["decisions"])
 
 
+def test_every_category_of_decision_is_told_taken_or_not(project: Project) -> None:
+    """Which reader, which scan, which way into the sink, what is made before: none is passed over in silence."""
+    project.written(flow())
+    summary = project.execute().report.as_json()["result"]["details"]["runtime_decisions"]  # type: ignore[index]
+    taken = {decision["category"] for decision in summary["decisions"]}
+    not_taken = {each["category"]: each["reason"] for each in summary["not_taken"]}
+    assert {"ingest_selection", "source_scan_mode"} <= taken
+    assert set(not_taken) == {"native_acceleration", "export_optimizer", "source_materialization"}
+    assert not taken & set(not_taken) and all(not_taken.values())
+
+
 def test_audit_rows_are_the_steps_of_the_report(project: Project) -> None:
     project.written(append_flow())
     outcome = outcome_of(project.execute("r1"))

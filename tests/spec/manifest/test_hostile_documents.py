@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import BaseModel, Field
 
-from dpone_core.authoring import patterns
-from dpone_core.authoring.validate import MAX_PROBLEMS
+from dpone_core.authoring.validate import MAX_PROBLEMS, findings_of
 from dpone_core.manifest.check import CheckReport, check_manifest
-from dpone_core.model.kubernetes_names import SENTENCE_OF_KUBERNETES_PATTERN
+from dpone_core.model.explained import Explained
 from tests.spec.builders import Project, flow, hook, hooks
 
 OVERRIDE = "\u202e"
@@ -58,11 +59,34 @@ def test_sql_that_reads_in_another_order_than_it_runs_is_refused(project: Projec
     assert problem.message == "line 2 holds U+202E, which hides the order of the text"
 
 
+def said(findings: object) -> list[tuple[str, str | None]]:
+    assert isinstance(findings, tuple)
+    return [(found.message, found.fix) for found in findings]
+
+
+def test_two_fields_of_one_pattern_say_different_things() -> None:
+    """The sentence hangs on the field, and what is wrong otherwise keeps its own."""
+
+    class Names(BaseModel):
+        ship: Annotated[str, Explained("^[a-z]+$", "a ship has lower-case letters", "rename the ship")]
+        port: Annotated[str, Field(max_length=4), Explained("^[a-z]+$", "a port has lower-case letters", "rename it")]
+        berths: dict[Annotated[str, Explained("^[a-z]+$", "a berth has a name", "name it")], int]
+
+    assert said(findings_of(Names, {"ship": "A", "port": "B", "berths": {"C": 1}})) == [
+        ("a ship has lower-case letters", "rename the ship"),
+        ("a port has lower-case letters", "rename it"),
+        ("a berth has a name", "name it"),
+    ]
+    assert said(findings_of(Names, {"ship": 1, "port": "haven", "berths": {}})) == [
+        ("expected text", "quote it if it is text"),
+        ("expected at most 4 characters", None),
+    ]
+    properties = Names.model_json_schema()["properties"]
+    assert properties["port"]["pattern"] == "^[a-z]+$" and properties["port"]["maxLength"] == 4
+    assert list(properties["berths"]["patternProperties"]) == ["^[a-z]+$"]
+
+
 def test_each_name_is_explained_by_the_words_of_its_own_field(project: Project) -> None:
-    """Messages are found by the text of a pattern, so no two patterns may be one text."""
-    shown = [value for name, value in vars(patterns).items() if name.endswith("_PATTERN") and isinstance(value, str)]
-    shown += SENTENCE_OF_KUBERNETES_PATTERN
-    assert len(set(shown)) == len(shown)
     uri = "postgresql://u@h/db"
     (problem,) = check_manifest(project.written(flow(source__connection_ref=uri)), project_root=project.root).errors
     assert problem.path == "source.connection_ref"

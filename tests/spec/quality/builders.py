@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dpone_core.model.connector import ConnectorType
 from dpone_core.model.identity import LoadId, LoadIdentity, RunId
 from dpone_core.model.load_config import LoadConfig, SinkConfig, SourceConfig, StrategyConfig, TableName
-from dpone_core.model.vocabulary import LoadPath, StrategyMode
+from dpone_core.model.vocabulary import Boundary, LoadPath, StrategyMode
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.policy import QualityGatePolicy, quality_section
+from dpone_core.quality.receipt import QualityGateReceipt
 from dpone_core.quality.snapshot import QualityExecutionSnapshot
 
 ROW_COUNT: dict[str, object] = {"type": "row_count_reconciliation"}
@@ -53,3 +54,8 @@ def execution(
     if path is not None:
         made.select_path(path)
     return made
+
+
+def judged(owner: QualityGateExecution, boundary: Boundary = Boundary.PRE_COMMIT) -> QualityGateReceipt:
+    """The receipt of one row on each side."""
+    return owner.evaluate(boundary=boundary, source=rows(1), target=rows(1))
