@@ -19,7 +19,7 @@ from tests.guards.run import Mutation, mutations
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "contract.md"
-WITHOUT_GUARD: Final = 64
+WITHOUT_GUARD: Final = 63
 """Rows of safety chapters that no guard of tests/guards/mutations.yaml names. Lower it when a guard is added."""
 
 ID = re.compile(r"[A-Z]{2,5}-\d{2,3}")
