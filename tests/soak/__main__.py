@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.soak.forks import Forks
 from tests.soak.soak import Soak
 
 
@@ -20,7 +21,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="number of the first iteration of each lane")
     parser.add_argument("--table", type=Path, help="write the table here, and beside it as .json")
     parser.add_argument("--directory", type=Path, help="where lanes run; what a violation left stays there")
+    parser.add_argument("--forks", action="store_true", help="fork runs from one process instead of starting Python")
     given = parser.parse_args(arguments)
+    forks = Forks() if given.forks else None
     soak = Soak(
         seed=secrets.randbelow(10**6) if given.seed is None else given.seed,
         iterations=given.iterations,
@@ -28,9 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
         only=given.only,
         first=given.first,
         directory=given.directory or Path(tempfile.mkdtemp(prefix="dpone-soak-")),
+        forks=forks,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    table = soak.run()
+    try:
+        table = soak.run()
+    finally:
+        if forks is not None:
+            forks.close()
     if given.table is not None:
         given.table.write_text(table.as_text(), encoding="utf-8")
         given.table.with_suffix(".json").write_text(table.as_json(), encoding="utf-8")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import yaml
 
 from tests.soak.disturbances import Disturbance, Habit, Kind, offered
+from tests.soak.forks import Forks
 from tests.soak.model import APPEND, MERGE, REFRESH, REPLACE, SourceModel, draws
 from tests.soak.operating import LostOperatorError, clean_up, decide
 from tests.soak.processes import Ended, Place, Started
@@ -37,7 +38,7 @@ class Violated(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """`ranges`: in key ranges, by two workers."""
+    """`ranges`: in key ranges, by two workers where the sink can."""
 
     source: str
     sink: str
@@ -77,7 +78,7 @@ def manifest(route: Route, source: Source, sink: Sink) -> dict[str, Any]:
         design["partition_by"] = {"column": "day"}
     if route.ranges:
         column = "day" if route.strategy == REPLACE else "id"
-        options["partitioning"] = {"column": column, "num_partitions": 3, "workers": 2}
+        options["partitioning"] = {"column": column, "num_partitions": 3, "workers": 1 if route.sink == "files" else 2}
     document: dict[str, Any] = {
         "kind": "dpone.flow.v1",
         "name": "orders",
@@ -221,7 +222,7 @@ def _refuse(found: Any) -> None:
 
 
 @contextmanager
-def opened(route: Route, seed: int, root: Path) -> Iterator[Lane]:
+def opened(route: Route, seed: int, root: Path, forks: Forks | None) -> Iterator[Lane]:
     """A lane whose target is absent yet. What it left is kept when the block raises."""
     root.mkdir(parents=True)
     with ExitStack() as stack:
@@ -241,7 +242,7 @@ def opened(route: Route, seed: int, root: Path) -> Iterator[Lane]:
             yield Lane(
                 route=route,
                 seed=seed,
-                place=Place(root, environment),
+                place=Place(root, environment, forks),
                 source=source,
                 sink=sink,
                 target=target,

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.soak.forks import Forked, Forks
+
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS: Final = 180.0
 """For one process; what has not ended by then is ended, and is a violation."""
@@ -54,10 +56,14 @@ class Ended:
 
 @dataclass(slots=True)
 class Place:
-    """A directory to run in, with its environment. `clock_offset` seconds are added to the clock of every process."""
+    """A directory to run in, with its environment. `clock_offset` seconds are added to the clock of every process.
+
+    `forks` start the runs that see the clock as it is; None = each run starts Python.
+    """
 
     root: Path
     environment: dict[str, str]
+    forks: Forks | None = None
     clock_offset: int = 0
     commands: list[str] = field(default_factory=list)
 
@@ -102,21 +108,29 @@ class Started:
         variables = place.variables(clock)
         shown = f"FAKETIME={variables['FAKETIME']} " if "FAKETIME" in variables else ""
         place.commands.append(f"{shown}dpone {' '.join(arguments)}")
-        self._stdout = (place.root / f"{name}.stdout").open("w+b")
+        self._stdout = place.root / f"{name}.stdout"
         self.started_at = time.monotonic()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dpone", *arguments],
-            cwd=place.root,
-            env=variables,
-            stdout=self._stdout,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self.process = self._process(arguments, variables, place.root / f"{name}.stderr")
         self._phases: list[tuple[str, float]] = []
         self._lines: list[str] = []
         self._said = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def _process(
+        self, arguments: list[str], variables: Mapping[str, str], pipe: Path
+    ) -> subprocess.Popen[bytes] | Forked:
+        if self.place.forks is not None and "LD_PRELOAD" not in variables:
+            return self.place.forks.start(arguments, self.place.root, variables, self._stdout, pipe)
+        with self._stdout.open("wb") as stdout:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dpone", *arguments],
+                cwd=self.place.root,
+                env=variables,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -150,9 +164,7 @@ class Started:
             os.killpg(self.process.pid, signal.SIGKILL)
         exit_code = self.process.wait()
         self._reader.join(10)
-        self._stdout.seek(0)
-        printed = self._stdout.read()
-        self._stdout.close()
+        printed = self._stdout.read_bytes() if self._stdout.is_file() else b""
         receipt = _document(self._receipt.read_bytes()) if self._receipt.is_file() else None
         published, tampered = self._published(receipt)
         return Ended(

@@ -11,21 +11,21 @@ from typing import Final
 
 import pytest
 
+from tests.soak.forks import Forks
 from tests.soak.lane import Lane, Route, Violated, opened, routes
 from tests.soak.model import draws
 from tests.soak.table import Table, Violation
 
 QUIET: Final = "quiet point"
 _QUIET_EVERY: Final = 10
-_ROWS: Final = -1
-"""The number of the quiet point that a lane begins with."""
 
 
 @dataclass(slots=True)
 class Soak:
     """`first` is the number of the first iteration of each lane: what is drawn depends on seed, lane and number.
 
-    `only` chooses lanes whose name holds it; the name of one lane is that lane alone.
+    `only` chooses lanes whose name holds it; the name of one lane is that lane alone. `forks` start runs; None = Python
+    is started for each.
     """
 
     seed: int
@@ -34,9 +34,11 @@ class Soak:
     only: str
     first: int
     directory: Path
+    forks: Forks | None
     say: Callable[[str], None]
     table: Table = field(init=False)
     ends_at: float = field(init=False)
+    lane_ends_at: float = field(init=False)
 
     def run(self) -> Table:
         self.table = Table(self.seed)
@@ -46,17 +48,18 @@ class Soak:
         draws(self.seed, "", "order").shuffle(chosen)
         for index, route in enumerate(chosen):
             share = self.iterations // len(chosen) + (index < self.iterations % len(chosen))
+            self.lane_ends_at = time.monotonic() + (self.ends_at - time.monotonic()) / (len(chosen) - index)
             self._lane(route, share)
         return self.table
 
     def _lane(self, route: Route, count: int) -> None:
-        """Its iterations; behind a violation it goes on in an empty directory."""
+        """Its iterations within its share of the time; behind a violation it goes on in an empty directory."""
         number, end = self.first, self.first + count
-        while number < end and time.monotonic() < self.ends_at:
+        while number < end and time.monotonic() < self.lane_ends_at:
             root = self.directory / f"{route}.{number}"
             self.say(f"{route} from {number}, {self.table.iterations} done")
             try:
-                with opened(route, self.seed, root) as lane:
+                with opened(route, self.seed, root, self.forks) as lane:
                     number = self._iterations(lane, number, end)
                 rmtree(root, ignore_errors=True)
             except pytest.skip.Exception as skipped:
@@ -73,7 +76,7 @@ class Soak:
                 self.table.unverified[name, kind] = reason
         self._guarded(lane, first, first - 1, QUIET)
         for number in range(first, end):
-            if time.monotonic() > self.ends_at:
+            if time.monotonic() > self.lane_ends_at:
                 break
             self._guarded(lane, first, number, lane.drawn(number).kind)
             if (number + 1) % _QUIET_EVERY == 0 or number + 1 == end:

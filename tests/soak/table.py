@@ -19,6 +19,10 @@ class Line:
     refusals: Counter[str] = field(default_factory=Counter)
     settled: Counter[str] = field(default_factory=Counter)
 
+    def as_json(self) -> dict[str, object]:
+        counts = {name: getattr(self, name) for name in ("iterations", "commits", "retries", "violations")}
+        return {**counts, "refusals": dict(self.refusals), "settled": dict(self.settled)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
@@ -56,7 +60,7 @@ class Table:
             "seed": self.seed,
             "iterations": self.iterations,
             "violations": [asdict(violation) for violation in self.violations],
-            "lines": [{"lane": lane, "disturbance": kind, **asdict(line)} for (lane, kind), line in self._sorted()],
+            "lines": [{"lane": lane, "disturbance": kind, **line.as_json()} for (lane, kind), line in self._sorted()],
             "unverified": [
                 {"lane": lane, "disturbance": kind, "reason": reason}
                 for (lane, kind), reason in sorted(self.unverified.items())
