@@ -205,10 +205,10 @@ def _newest(path: Path, key: str) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for text in path.read_text("ascii").split("\n")[:-1] if path.is_file() else ():
         line = json.loads(text)
+        if "deleted" in line:
+            rows.pop(line["deleted"][key], None)
         if "row" in line:
             rows[line["row"][key]] = line["row"]
-        elif "deleted" in line:
-            rows.pop(line["deleted"][key], None)
     return list(rows.values())
 
 
