@@ -48,7 +48,6 @@ _CLICKHOUSE_TEXTS: Final = (
     "__dpone__commit_intents",
     "INSERT INTO",
 )
-_MOST_FREE: Final = 96 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,8 @@ class Habit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
     """Every number is drawn before the run starts. `share` is the part of the usual length, `phase` the index of an
-    announced phase behind which `delay` seconds pass; None = by the length. `rival_at` is a share too."""
+    announced phase behind which `delay` seconds pass; None = by the length. `rival_at` is a share too, and so is `left`
+    of what is free when a disk is about to be full."""
 
     kind: Kind
     share: float
@@ -74,7 +74,7 @@ class Disturbance:
     skip: int
     before: bool
     clock: int
-    left: int
+    left: float
 
     @classmethod
     def drawn(cls, draw: random.Random, kinds: Sequence[Kind]) -> Disturbance:
@@ -82,14 +82,14 @@ class Disturbance:
             kind=draw.choice(kinds),
             share=draw.random(),
             phase=draw.choice((None, draw.randrange(8))),
-            delay=draw.random() ** 2 * 0.4,
+            delay=draw.random() ** 2 * 0.3,
             rival_at=draw.random() ** 2 * 0.8,
             refuses=draw.random() < 0.4,
             text=draw.randrange(len(_CLICKHOUSE_TEXTS)),
             skip=draw.randrange(4),
             before=draw.random() < 0.4,
             clock=draw.choice(_CLOCKS),
-            left=draw.randrange(0, _MOST_FREE, 4096),
+            left=draw.random() ** 2,
         )
 
     @property

@@ -30,6 +30,9 @@ from tests.soak.volumes import Volume
 MOST_TRIES: Final = 8
 _EVIDENCE_MEBIBYTES: Final = 16
 _TARGET_MEBIBYTES: Final = {"duckdb": 64, "files": 32, "chdb": 256}
+_MOST_LEFT: Final = {"duckdb": 1_200_000, "files": 40_000, "chdb": 1_000_000}
+"""Bytes that a run writes into its target, about; into its evidence, `_MOST_EVIDENCE_LEFT`."""
+_MOST_EVIDENCE_LEFT: Final = 100_000
 
 
 class Violated(Exception):
@@ -129,8 +132,7 @@ class Lane:
         self.habit = Habit(seconds=run.seconds, phases=run.phases)
         _refuse([*violations(step), *violations_at_rest(step)])
         if self.seen.leftovers:
-            clean_up(self.place, self.dead)
-            self.seen = self.sink.look()
+            self.seen = clean_up(self.place, self.dead, self.sink.look)
             _refuse([f"dpone cleanup of {self.dead} leaves {name}" for name in self.seen.leftovers])
         self.dead.clear()
         rmtree(self.place.evidence / "runs", ignore_errors=True)
@@ -156,7 +158,8 @@ class Lane:
         clock = f"{self.place.clock_offset + disturbance.clock:+d}s" if disturbance.kind is Kind.CLOCK else None
         disturbance.plan(self.source, self.sink)
         if full is not None:
-            full.fill(disturbance.left)
+            most = _MOST_EVIDENCE_LEFT if full is self.evidence else _MOST_LEFT[self.route.sink]
+            full.fill(int(most * disturbance.left))
         try:
             first = Started(self.place, self._new_id(), name="first", clock=clock)
             started = [first]

@@ -6,7 +6,7 @@ Each decision names the run id to run next. Commands run in between are the docu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,10 +116,15 @@ def _incomplete_run(place: Place) -> str:
     raise LostOperatorError(f"{_INCOMPLETE}, and dpone transfer show knows no such run")
 
 
-def clean_up(place: Place, run_ids: Sequence[str]) -> None:
-    """`dpone cleanup` for each run that died, newest first."""
-    for run_id in reversed(run_ids):
+def clean_up(place: Place, run_ids: Sequence[str], look: Callable[[], Seen]) -> Seen:
+    """`dpone cleanup` for each run that died, newest first, until nothing is left; what is there then."""
+    seen = look()
+    for run_id in reversed(list(dict.fromkeys(run_ids))):
+        if not seen.leftovers:
+            break
         place.operate("cleanup", "m.yaml", "--run-id", run_id)
+        seen = look()
+    return seen
 
 
 def _asked(place: Place, *arguments: str) -> dict[str, Any]:

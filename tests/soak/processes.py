@@ -81,38 +81,26 @@ class Place:
 
     def operate(self, *arguments: str) -> tuple[int, dict[str, Any]]:
         """An operator's command with JSON output: exit code and document, an empty one where none was printed."""
-        self.commands.append("dpone " + " ".join(arguments))
-        done = subprocess.run(
-            [sys.executable, "-m", "dpone", *arguments, "--format", "json"],
-            cwd=self.root,
-            env=self.variables(),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_SECONDS,
-        )
-        with suppress(ValueError):
-            document = json.loads(done.stdout)
-            return done.returncode, document if isinstance(document, dict) else {}
-        return done.returncode, {}
+        command = Command(self, [*arguments, "--format", "json"], name="operator")
+        command.wait(DEADLINE_SECONDS)
+        exit_code = command.end()
+        return exit_code, _document(command.printed()) or {}
 
 
-class Started:
-    """A run on its way. `begun` tells phases as they are announced."""
+class Command:
+    """One `dpone` process on its way. `name` is that of its files in the place."""
 
-    def __init__(self, place: Place, run_id: str, *, name: str, clock: str | None = None) -> None:
-        self.place, self.run_id = place, run_id
-        self._receipt = place.root / f"{name}.receipt.json"
-        self._receipt.unlink(missing_ok=True)
-        arguments = ["run", "m.yaml", "--run-id", run_id, "--format", "json", "--progress", "log"]
-        arguments += ["--receipt-path", str(self._receipt)]
+    def __init__(self, place: Place, arguments: list[str], *, name: str, clock: str | None = None) -> None:
+        self.place = place
         variables = place.variables(clock)
         shown = f"FAKETIME={variables['FAKETIME']} " if "FAKETIME" in variables else ""
         place.commands.append(f"{shown}dpone {' '.join(arguments)}")
         self._stdout = place.root / f"{name}.stdout"
+        self._stdout.unlink(missing_ok=True)
         self.started_at = time.monotonic()
         self.process = self._process(arguments, variables, place.root / f"{name}.stderr")
-        self._phases: list[tuple[str, float]] = []
-        self._lines: list[str] = []
+        self.phases: list[tuple[str, float]] = []
+        self.lines: list[str] = []
         self._said = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -137,9 +125,9 @@ class Started:
         for raw in self.process.stderr:
             line = raw.decode(errors="replace")
             with self._said:
-                self._lines.append(line)
+                self.lines.append(line)
                 if found := _PHASE.search(line):
-                    self._phases.append((found[1], time.monotonic() - self.started_at))
+                    self.phases.append((found[1], time.monotonic() - self.started_at))
                 self._said.notify_all()
 
     def is_running(self) -> bool:
@@ -149,22 +137,40 @@ class Started:
         """Until the phase is announced, the process is gone, or the time is over."""
         end = time.monotonic() + seconds
         with self._said:
-            while phase not in {name for name, _ in self._phases} and self.is_running() and time.monotonic() < end:
+            while phase not in {name for name, _ in self.phases} and self.is_running() and time.monotonic() < end:
                 self._said.wait(0.02)
 
     def wait(self, seconds: float) -> None:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(max(seconds, 0))
 
+    def end(self) -> int:
+        """Its exit; one that still runs is ended, and its children with it."""
+        if self.is_running():
+            os.killpg(self.process.pid, signal.SIGKILL)
+        exit_code = self.process.wait()
+        self._reader.join(10)
+        return exit_code
+
+    def printed(self) -> bytes:
+        return self._stdout.read_bytes() if self._stdout.is_file() else b""
+
+
+class Started(Command):
+    """A run of the manifest of a place."""
+
+    def __init__(self, place: Place, run_id: str, *, name: str, clock: str | None = None) -> None:
+        self.run_id = run_id
+        self._receipt = place.root / f"{name}.receipt.json"
+        self._receipt.unlink(missing_ok=True)
+        arguments = ["run", "m.yaml", "--run-id", run_id, "--format", "json", "--progress", "log"]
+        super().__init__(place, [*arguments, "--receipt-path", str(self._receipt)], name=name, clock=clock)
+
     def ended(self) -> Ended:
         self.wait(DEADLINE_SECONDS - (time.monotonic() - self.started_at))
         in_time = not self.is_running()
         seconds = time.monotonic() - self.started_at
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        exit_code = self.process.wait()
-        self._reader.join(10)
-        printed = self._stdout.read_bytes() if self._stdout.is_file() else b""
+        exit_code = self.end()
         receipt = _document(self._receipt.read_bytes()) if self._receipt.is_file() else None
         published, tampered = self._published(receipt)
         return Ended(
@@ -172,12 +178,12 @@ class Started:
             exit_code=exit_code,
             in_time=in_time,
             receipt=receipt,
-            report=_document(printed),
+            report=_document(self.printed()),
             published=published,
             tampered=tampered,
-            phases=tuple(self._phases),
+            phases=tuple(self.phases),
             seconds=seconds,
-            stderr="".join(self._lines),
+            stderr="".join(self.lines),
         )
 
     def _published(self, receipt: Mapping[str, Any] | None) -> tuple[dict[str, Any] | None, bool]:

@@ -131,6 +131,7 @@ def test_what_is_true_is_no_violation() -> None:
         (ended(report=failed().report), NEW, "stdout says passed False"),
         (ended(receipt=None, exit_code=1), NEW, "leaves no receipt"),
         (ended(exit_code=-9), NEW, "died by signal 9"),
+        (failed(error_code="DPONE_INTERNAL_ERROR"), OLD, "ends with DPONE_INTERNAL_ERROR"),
         (ended(in_time=False), NEW, "did not end"),
     ],
 )

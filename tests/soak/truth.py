@@ -15,6 +15,7 @@ from tests.soak.sinks import Seen
 COMMITTED: Final = "mutation_returned_success"
 NOT_MUTATED: Final = "not_mutated"
 FACTS: Final = ("target_state", "source_state", "retry_classification", "failure_boundary", "checkpoint_state")
+_INTERNAL: Final = "DPONE_INTERNAL_ERROR"
 KILLS: Final = (Kind.KILL, Kind.KILL_GROUP, Kind.RIVAL_KILL)
 
 
@@ -66,6 +67,8 @@ def _contradictions(run: Ended, kind: Kind) -> Iterator[str]:
         yield f"{run.run_id} exits with {run.exit_code}, its receipt says {run.receipt['exit_code']}"
     elif run.exit_code < 0 and kind not in KILLS:
         yield f"{run.run_id} died by signal {-run.exit_code} behind its receipt"
+    if run.code == _INTERNAL:
+        yield f"{run.run_id} ends with {_INTERNAL}: {run.stderr[-300:]}"
     if run.tampered:
         yield f"run.json of {run.run_id} is missing, or not that of the receipt's digest"
     if run.succeeded and run.published is None:
