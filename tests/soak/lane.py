@@ -144,10 +144,12 @@ class Lane:
         disturbance = self.drawn(number)
         runs = self._disturbed(disturbance)
         _refuse(violations(self._observed(disturbance.kind, runs, line)))
-        for run in runs:
-            if not run.succeeded:
-                line.refusals[run.code] += 1
-                self._operate(run, line, number)
+        failed = [run for run in runs if not run.succeeded]
+        self.dead += [run.run_id for run in failed]
+        for run in failed:
+            line.refusals[run.code] += 1
+        if failed:
+            self._operate(max(failed, key=lambda run: run.receipt is not None), line, number)
 
     def _grow(self, number: int, what: str) -> None:
         self.model.change(draws(self.seed, str(self.route), f"{number}/{what}"))
@@ -175,7 +177,7 @@ class Lane:
                 full.free()
 
     def _operate(self, run: Ended, line: Line, number: int) -> None:
-        """Until a run has succeeded."""
+        """From a run that did not succeed until one has: of two that were on their way, one that said something."""
         draw = draws(self.seed, str(self.route), f"{number}/retries")
         for tries in range(MOST_TRIES):
             self.dead.append(run.run_id)

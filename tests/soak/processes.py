@@ -150,6 +150,7 @@ class Command:
             os.killpg(self.process.pid, signal.SIGKILL)
         exit_code = self.process.wait()
         self._reader.join(10)
+        self._stdout.with_suffix(".log").write_text("".join(self.lines), encoding="utf-8")
         return exit_code
 
     def printed(self) -> bytes:
