@@ -183,7 +183,12 @@ class Lane:
             self.dead.append(run.run_id)
             try:
                 decision = decide(
-                    self.place, run, self.seen, strategy=self.route.strategy, source=self.model.rows, tries=tries
+                    self.place,
+                    run,
+                    self.seen,
+                    strategy=self.route.strategy,
+                    source=self.model.rows,
+                    tries=tries if self.sink.is_shared else None,
                 )
             except LostOperatorError as error:
                 raise Violated(str(error)) from error

@@ -35,12 +35,16 @@ class Decision:
     what: str
 
 
-def decide(place: Place, run: Ended, seen: Seen, *, strategy: str, source: Sequence[Row], tries: int) -> Decision:
-    """After a run that did not succeed. `tries` counts those before."""
+def decide(
+    place: Place, run: Ended, seen: Seen, *, strategy: str, source: Sequence[Row], tries: int | None
+) -> Decision:
+    """After a run that did not succeed. `tries` counts those before; None: no lease outlives its
+    process here."""
     if run.receipt is None:
         return Decision(run_id=None, what="new run id")
     if run.code in BUSY:
-        _wait_for_lease(place, tries)
+        if tries is not None:
+            _wait_for_lease(place, tries)
         return Decision(run_id=run.run_id, what="waited")
     if run.code in _ANEW:
         return Decision(run_id=None, what="new run id")

@@ -77,7 +77,9 @@ class Place:
         spec = clock if clock is not None else (f"{self.clock_offset:+d}s" if self.clock_offset else None)
         if spec is None:
             return base
-        return {**base, "LD_PRELOAD": str(FAKETIME), "FAKETIME": spec, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        path = f"{Path(__file__).parent / 'clock'}{os.pathsep}{CHECKOUT}"
+        faked = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": spec, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        return {**base, **faked, "PYTHONPATH": path}
 
     def operate(self, *arguments: str) -> tuple[int, dict[str, Any]]:
         """An operator's command with JSON output: exit code and document, an empty one where none was printed."""
