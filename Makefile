@@ -10,9 +10,14 @@ WORKERS ?= 2
 # make test-full SHARD=3/8 LEDGER=DIRECTORY: one part of the matrix, and where to keep how it ended
 SHARD ?=
 LEDGER ?=
+# make soak SEED=7 ITERATIONS=500 MINUTES=60 ONLY=duckdb
+SEED ?=
+ITERATIONS ?= 500
+MINUTES ?= 60
+ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo airflow screenshots test test-full check schemas docs bench lock clean
+.PHONY: help install demo airflow screenshots test test-full soak check schemas docs bench lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -43,6 +48,9 @@ test: $(STAMP) ## the quick suite
 
 test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(if $(SHARD),--shard=$(SHARD)) $(if $(LEDGER),"--ledger=$(LEDGER)") $(PYTEST_ARGS)
+
+soak: $(STAMP) ## seeded runs under kills, cuts, rivals, moved clocks and full disks; SEED=N, ITERATIONS=N, MINUTES=N, ONLY=WORD
+	@$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED)) --iterations $(ITERATIONS) --minutes $(MINUTES) "--only=$(ONLY)"
 
 check: $(STAMP) ## lint, types, architecture, sizes, schema and docs drift
 	@$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -151,6 +152,22 @@ def test_another_target_waits_and_then_names_the_holder(tmp_path: Path, target: 
             acquire(path, 0.2, target)
         assert raised.value.code == "embedded_directory_locked"
         assert f"process {process.pid} (run r1)" in str(raised.value)
+
+
+def test_a_lock_file_that_a_full_disk_takes_no_byte_of_is_an_error_by_name(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with (
+            pytest.raises(ConnectorError) as raised,
+            exclusive_lock(str(tmp_path / "db"), timeout_seconds=0, holder="first"),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.code == "sink_unreachable"
+    with exclusive_lock(str(tmp_path / "db"), timeout_seconds=0, holder="second"):
+        pass
 
 
 def test_a_dead_holder_s_claim_refuses_nobody(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 `cut_after(text)` arms it: the next client message that holds `text` is passed on, the server's answer is awaited and
 thrown away, and the connection is closed on both sides. With `refuse_after_cut` every connection is closed then, and
-new ones are kept out until `heal`.
+new ones are kept out until `heal`. `cut_now` closes every connection at once, whatever is on its way.
 """
 
 from __future__ import annotations
@@ -41,6 +41,15 @@ class CuttingProxy:
         with self._mutex:
             self._armed, self._once_seen, self._before = text, once_seen, before
             self._refuse_after_cut, self._refusing = refuse_after_cut, False
+
+    def cut_now(self, *, refuse: bool = False) -> None:
+        """`refuse` keeps new connections out until `heal`."""
+        with self._mutex:
+            self._refusing = refuse
+            ends, self._open = self._open, []
+            self.cuts += 1
+        for end in ends:
+            _close(end)
 
     def heal(self) -> None:
         with self._mutex:

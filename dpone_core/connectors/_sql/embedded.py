@@ -126,8 +126,13 @@ def _acquire(descriptor: int, timeout_seconds: float, target: str | None) -> Non
 
 
 def _write_claim(descriptor: int, claim: _Claim) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(asdict(claim)).encode(), 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(claim)).encode(), 0)
+    except OSError as error:
+        raise ConnectorError("the lock file of the embedded database cannot be written", code="sink_unreachable") from (
+            error
+        )
 
 
 def _read_claim(descriptor: int) -> _Claim | None:

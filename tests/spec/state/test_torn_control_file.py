@@ -29,6 +29,23 @@ def test_every_cut_of_the_last_line_keeps_the_rows_before_it_and_takes_the_next(
         assert [row["k"] for row in controls(tmp_path).read(table, {})] == ["a", "c"], end
 
 
+def test_every_cut_of_a_replacement_keeps_the_row_that_was_or_has_the_new_one(tmp_path: Path) -> None:
+    """A disk that fills up keeps the first bytes of a write: a cursor must not get lost between two lines."""
+    table = control_table()
+    controls(tmp_path).ensure(table)
+    old, new = control_row("a"), control_row("a", note=LAST)
+    controls(tmp_path).upsert(table, [old])
+    path = tmp_path / table.schema / f"{table.name}.jsonl"
+    before = path.read_bytes()
+    assert controls(tmp_path).compare_and_set(table, {"k": "a"}, old, new)
+    whole = path.read_bytes()
+    for end in range(len(before), len(whole)):
+        path.write_bytes(whole[:end])
+        assert controls(tmp_path).read(table, {}) == (old,), end
+    path.write_bytes(whole)
+    assert controls(tmp_path).read(table, {}) == (new,)
+
+
 def test_a_line_damaged_in_the_middle_of_the_file_is_an_error_and_never_skipped(tmp_path: Path) -> None:
     table = control_table()
     controls(tmp_path).ensure(table)

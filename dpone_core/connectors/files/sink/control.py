@@ -1,9 +1,12 @@
 """Control tables as append-only JSONL: `<base>/<schema>/<table>.jsonl`, one synced write per change.
 
 Lines: `{"columns": {name: kind}}` (the first line, and again when columns are added), `{"row": {...}}`, and
-`{"deleted": {key}}`, which takes back every earlier row of the key. Timestamps are ISO 8601 UTC text. A last line
-without its line feed was torn by a crash: it is not read, and the next change cuts it off. Any other line that cannot
-be read is an error, never skipped. Writers of one process take turns; the directory lock keeps other processes out.
+`{"deleted": {key}}`, which takes back every earlier row of the key; with a `row` beside it, that row stands in their
+place. A replacement is one line, because a disk that is full may keep any number of whole lines of a change.
+
+Timestamps are ISO 8601 UTC text. A last line without its line feed was torn by a crash: it is not read, and the next
+change cuts it off. Any other line that cannot be read is an error, never skipped. Writers of one process take turns;
+the directory lock keeps other processes out.
 """
 
 from __future__ import annotations
@@ -76,12 +79,12 @@ class FilesControlTables:
             found = self.read(table, key)
             if bool(found) != (expected is not None) or (found and not _matches(found[0], expected or {})):
                 return False
-            lines: list[Mapping[str, object]] = []
+            line: dict[str, object] = {}
             if found:
-                lines.append({"deleted": {name: _value_json(found[0][name]) for name in table.key}})
+                line["deleted"] = {name: _value_json(found[0][name]) for name in table.key}
             if new is not None:
-                lines.append({"row": _row_json(table, new)})
-            self._append(table, self._content(table), lines)
+                line["row"] = _row_json(table, new)
+            self._append(table, self._content(table), [line] if line else [])
             return True
 
     def _path(self, table: ControlTable) -> Path:
@@ -124,6 +127,9 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def _apply(document: Mapping[str, Mapping[str, Any]], table: ControlTable, content: _Content) -> None:
+    if document.keys() == {"deleted", "row"}:
+        _apply({"deleted": document["deleted"]}, table, content)
+        document = {"row": document["row"]}
     ((what, value),) = document.items()
     match what:
         case "columns":
