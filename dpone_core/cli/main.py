@@ -5,8 +5,11 @@ Every exit, a usage error included, leaves the step receipt that --receipt-path 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from dpone_core.cli.signals import SignalCancellation
 from dpone_core.cli.streams import print_out
@@ -19,7 +22,16 @@ def entry_point() -> None:
     cancellation = SignalCancellation()
     cancellation.settle()
     cancellation.install()
-    sys.exit(main(sys.argv[1:], cancellation))
+    _leave(main(sys.argv[1:], cancellation))
+
+
+def _leave(status: int) -> NoReturn:
+    """Ends the process with the status that its receipt tells, without the interpreter's own shutdown: there a thread
+    of an engine that still wants the interpreter aborts the process. Everything was closed and written before."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, full, or never there
+            stream.flush()
+    os._exit(status)
 
 
 def main(argv: Sequence[str], cancellation: SignalCancellation | None = None) -> int:

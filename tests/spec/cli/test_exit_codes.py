@@ -5,6 +5,7 @@ Contract: CLI-01, CLI-02, CLI-15, CLI-16.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,10 +58,10 @@ REFUSED: dict[str, tuple[dict[str, object] | str | None, tuple[str, ...], dict[s
         "DPONE_ROUTE_REFUSED",
     ),
     "a strategy the sink has not": (
-        append_flow(sink__strategy={"mode": "incremental_merge", "unique_key": ["id"]}),
+        append_flow(sink__type="files", sink__strategy={"mode": "incremental_merge", "unique_key": ["id"]}),
         (),
-        {},
-        "DPONE_NOT_AVAILABLE_YET",
+        {"DPONE_CONN_DWH": "file:///lake"},
+        "DPONE_ROUTE_REFUSED",
     ),
     "a pack that is not there": (
         None,
@@ -246,3 +247,25 @@ def test_a_lock_held_by_another_process_is_named_and_nothing_is_mutated(project:
         holder.close()
     assert (finished.exit_code, finished.code) == (1, "embedded_directory_locked")
     assert finished.result["failure_context"]["target_state"] == "not_mutated"
+
+
+ABORTS_AT_THE_END = """
+import atexit, os
+atexit.register(os.abort)
+from dpone_core.cli.main import entry_point
+entry_point()
+"""
+
+
+@pytest.mark.parametrize(("table", "exit_code"), [("orders", 0), ("absent", 1)])
+def test_nothing_that_goes_wrong_while_the_interpreter_ends_changes_the_exit(
+    project: Project, table: str, exit_code: int
+) -> None:
+    """Threads of engines may outlive a run that was terminated, and abort the process at its very end."""
+    project.written(flow(source__table={"name": table}))
+    finished = project.dpone(
+        *("run", "m.yaml", "--format", "json", "--receipt-path", str(project.root / "receipt.json")),
+        launcher=(sys.executable, "-c", ABORTS_AT_THE_END),
+    )
+    assert (finished.exit_code, receipt_of(finished)["exit_code"]) == (exit_code, exit_code)
+    assert finished.document["passed"] is (exit_code == 0)
