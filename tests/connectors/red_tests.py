@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -25,10 +26,7 @@ def red_tests_of(suite: object, sink: OpenSink) -> set[str]:
 
 
 def _arguments(test: object) -> Iterator[dict[str, object]]:
-    """Every value the test is parametrized with."""
-    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
-    if not marks:
-        yield {}
-    for mark in marks:
-        name, values = mark.args
-        yield from ({name: value} for value in values)
+    """Every combination of values the test is parametrized with."""
+    marks = [mark.args for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    for values in product(*(values for _, values in marks)):
+        yield dict(zip((name for name, _ in marks), values, strict=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from dpone_core.model.load_config import TableName
+from dpone_core.model.vocabulary import TargetState
 from dpone_core.testing.builders import orders, stage_request
 from tests.connectors.sessions import duckdb_sink
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of
@@ -67,7 +68,7 @@ def test_a_load_that_a_gate_blocks_adds_neither_row_nor_column(project: Project)
     project.written(append_flow(sink__options={"schema_evolution": "add_columns"}, quality={"gates": [gate]}))
     execution = project.execute("r2")
     assert code_of(execution) == "DPONE_QUALITY_GATES_FAILED"
-    assert outcome_of(execution).report.as_json()["result"]["failure_context"]["target_state"] == "not_mutated"
+    assert outcome_of(execution).target_state is TargetState.NOT_MUTATED
     assert before == (
         project.target("SELECT sql FROM duckdb_tables() WHERE table_name = 'orders'"),
         project.target(),
