@@ -19,7 +19,6 @@ from dpone_core.model.identity import MAX_RUN_ID_CHARACTERS, RunId, safe_run_id
 _ABSENT: Final = frozenset({"", "none", "null"})
 _DIMENSION: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]{0,126}[A-Za-z0-9])?")
-_MOST_TRIES: Final = 1_000_000
 _MAPPING_ITEM_LIMIT_BYTES: Final = 8 << 10
 _MAPPING_ITEM_SCHEMA: Final = "dpone.airflow-mapping-item.v1"
 _MAPPING_ITEM_FIELDS: Final = frozenset(
@@ -164,7 +163,10 @@ def _first_try(env: Mapping[str, str]) -> int | None:
     """A number below 1 comes of a task whose `retries` were changed between two tries: the first try is not known."""
     if _present(env.get("DPONE_FIRST_TRY")) is None:
         return None
-    return max(0, _integer(env, "DPONE_FIRST_TRY", default=0, least=-_MOST_TRIES))
+    try:
+        return max(0, int(env["DPONE_FIRST_TRY"]))
+    except ValueError:
+        raise InvocationInvalidError("DPONE_FIRST_TRY is not an integer", code="DPONE_FIRST_TRY_INVALID") from None
 
 
 def _tokens(

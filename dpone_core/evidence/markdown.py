@@ -27,6 +27,7 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
     outcome = report.outcome
     lines += [
         f"- load id: `{outcome.identity.load_id}`",
+        *(["- done before by this load: nothing ran now"] if report.published is not None else []),
         f"- started: {outcome.started_at:%Y-%m-%d %H:%M:%S} UTC, {outcome.duration_seconds:.2f} s",
         *([f"- route: {plan.source.dataset} -> {plan.target.table} ({plan.target.finaliser.name})"] if plan else []),
     ]

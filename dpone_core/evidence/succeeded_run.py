@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +17,7 @@ from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.outcome import AcceptanceCounts, GateCounts, LoadOutcome
 from dpone_core.evidence.publish import RUN_RECORD, PublishedEvidence, attempts_directory
 from dpone_core.model.fingerprint import sha256_bytes
-from dpone_core.model.identity import LoadId, LoadIdentity, RunId
+from dpone_core.model.identity import LoadId, LoadIdentity, RunId, is_load_id
 from dpone_core.model.outcome import LoadResult
 from dpone_core.model.vocabulary import CheckpointState, SourceState, StrategyMode, TargetState
 from dpone_core.ports.runtime import EvidenceFiles
@@ -54,22 +54,12 @@ class SucceededRun:
 
 def outcome_section(outcome: LoadOutcome) -> dict[str, object]:
     """The facts that a receipt needs and the report of a success does not tell, as they stand in run.json."""
-    gates, acceptance = outcome.gate_counts, outcome.acceptance
     return {
         "target_state": outcome.target_state.value,
         "checkpoint_state": outcome.checkpoint_state.value,
         "source_state": outcome.source_state.value,
-        "gates": {
-            "passed": gates.passed,
-            "failed": gates.failed,
-            "warned": gates.warned,
-            "skipped": gates.skipped,
-        },
-        "acceptance": {
-            "required": acceptance.required,
-            "sides": acceptance.sides,
-            "warnings": acceptance.warnings,
-        },
+        "gates": asdict(outcome.gate_counts),
+        "acceptance": asdict(outcome.acceptance),
         "transfer_plan": outcome.transfer_plan,
         "partitions": outcome.partitions,
     }
@@ -79,7 +69,7 @@ def find_succeeded_run(files: EvidenceFiles, wanted: WantedRun) -> SucceededRun 
     """The success of the newest attempt of that run; None when that attempt did not succeed or cannot be read."""
     directory = attempts_directory(wanted.process, wanted.run_id)
     try:
-        attempts = sorted(files.names(directory))  # load ids sort by time
+        attempts = sorted(filter(is_load_id, files.names(directory)))  # beside records of hooks; they sort by time
         path = f"{directory}/{attempts[-1]}/{RUN_RECORD}" if attempts else None
         content = None if path is None else files.read(path, MAX_RECORD_BYTES)
     except ETLExecutionError:
@@ -139,6 +129,9 @@ def _outcome_of(document: Mapping[str, object], run_id: RunId) -> LoadOutcome:
         source_state=SourceState(_text(facts, "source_state")),
         started_at=datetime.fromisoformat(_text(details, "started_at")),
         finished_at=datetime.fromisoformat(_text(details, "finished_at")),
+        quality_gates=dict(details.pairs("reconciliation_metrics", "quality_gates")) or None,
+        window=dict(details.pairs("window")) or None,
+        warnings=details.texts("warnings"),
         gate_counts=GateCounts(
             **{name: _count(facts, "gates", name) for name in ("passed", "failed", "warned", "skipped")}
         ),

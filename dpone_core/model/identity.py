@@ -37,6 +37,11 @@ def load_id_from(milliseconds: int, entropy: bytes) -> LoadId:
     return LoadId("".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)))
 
 
+def is_load_id(text: str) -> bool:
+    """Whether a text has the form of a load id."""
+    return len(text) == 26 and set(text) <= set(_CROCKFORD)
+
+
 def safe_run_id(run_id: str) -> str:
     """A file name for a run id: its safe characters, at most 80, and 12 hex digits of its sha256.
 

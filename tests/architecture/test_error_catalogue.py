@@ -45,7 +45,7 @@ FAMILIES = {
         for what in ("MODE", "DIMENSION", "KEY")
         for how in ("MISSING", "INVALID")
     },
-    "f'{name}_INVALID'": {"DPONE_FIRST_TRY_INVALID", "DPONE_TRY_NUMBER_INVALID", "DPONE_MAP_INDEX_INVALID"},
+    "f'{name}_INVALID'": {"DPONE_TRY_NUMBER_INVALID", "DPONE_MAP_INDEX_INVALID"},
     "f'{dataset.side.value}_{code}'": {
         f"{side}_acceptance_metric_{what}" for side in SIDES for what in ("probe_failed", "snapshot_invalid")
     },

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from dpone_core.evidence.markdown import run_markdown
 from tests.spec.builders import Project, code_of, flow, hook, hooks
 
 GATES = [{"type": "min_rows", "side": "target", "threshold": 1}]
@@ -79,6 +80,10 @@ def test_the_second_run_does_nothing_and_gives_the_receipt_of_the_first(project:
 def test_a_person_reads_that_nothing_ran(project: Project) -> None:
     again = project.dpone("run", "m.yaml", "--run-id", "r1", "--once")
     assert "once      done before by load" in again.stdout and "nothing ran now" in again.stdout
+    page = project.execute("r1", once=True)
+    (outcome,) = page.outcomes
+    assert "nothing ran now" in run_markdown(outcome.report, None)
+    assert outcome.report.outcome is not None and outcome.report.outcome.quality_gates is not None
 
 
 def test_without_the_flag_the_same_run_id_loads_again(project: Project) -> None:
@@ -146,6 +151,13 @@ def test_evidence_that_does_not_say_success_plainly_is_none(
 def test_a_file_that_is_no_record_is_none(project: Project, content: bytes) -> None:
     record(project).write_bytes(content)
     assert extracted(project) == 4
+
+
+def test_a_record_that_a_hook_left_beside_the_attempts_hides_no_success(project: Project) -> None:
+    arguments = ("m.yaml", "--phase", "pre_hook", "--hook-id", "note", "--run-id", "r1")
+    assert project.dpone("hooks", "execute", *arguments).exit_code == 0
+    assert (record(project).parent.parent / "hooks").is_dir()
+    assert extracted(project) == 3
 
 
 def test_an_attempt_without_verdict_behind_the_success_counts_more(project: Project) -> None:
