@@ -7,6 +7,8 @@ VENV_AIRFLOW_2 := .venv-airflow-2.11
 STAMP_AIRFLOW_2 := $(VENV_AIRFLOW_2)/.installed
 PYTEST_ARGS ?=
 WORKERS ?= 2
+# A module stays with one worker, for its fixtures; in the order of the folders the long ones come first.
+SPREAD := --dist loadfile --no-loadscope-reorder
 # make test-full SHARD=3/8 LEDGER=DIRECTORY: one part of the matrix, and where to keep how it ended
 SHARD ?=
 LEDGER ?=
@@ -44,10 +46,10 @@ airflow: $(STAMP) ## the demo in Airflow's own pages at 127.0.0.1 until Ctrl-C; 
 	@$(BIN)/python examples/flights/airflow_up.py $(if $(PORT),--port $(PORT)) $(if $(POSTGRES),--postgres "$(POSTGRES)")
 
 test: $(STAMP) ## the quick suite
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) -m "not slow" $(PYTEST_ARGS)
 
 test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(if $(SHARD),--shard=$(SHARD)) $(if $(LEDGER),"--ledger=$(LEDGER)") $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) $(if $(SHARD),--shard=$(SHARD)) $(if $(LEDGER),"--ledger=$(LEDGER)") $(PYTEST_ARGS)
 
 soak: $(STAMP) ## seeded runs under kills, cuts, rivals, moved clocks and full disks; SEED=N, ITERATIONS=N, MINUTES=N, ONLY=WORD
 	@$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED)) --iterations $(ITERATIONS) --minutes $(MINUTES) "--only=$(ONLY)"

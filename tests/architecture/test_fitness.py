@@ -186,7 +186,7 @@ def test_ci_writes_figures_only_where_a_directory_is_given(tmp_path: Path, direc
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     calls = tmp_path / "calls"
-    programs = {"bin/make": "", "bin/ldconfig": "libodbc.so.2", ".venv/bin/python": "", ".ci/without-unixodbc": ""}
+    programs = {"bin/make": "", "bin/ldconfig": "libodbc.so.2", ".venv/bin/python": "", ".ci/bare": ""}
     for program, says in programs.items():
         path = tmp_path / program
         path.parent.mkdir(parents=True, exist_ok=True)

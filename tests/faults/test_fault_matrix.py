@@ -48,11 +48,11 @@ def quick(cell: Cell) -> bool:
         near = cell.step.name in ("finalize", "state")
         return cell.sink == "duckdb" and near and cell.kind in (FaultKind.ERROR, FaultKind.SIGKILL)
     differs = cell.step.name in ("load begin", "middle of rows", "load end", "gates recorded", "state")
-    if cell.sink == "files" and not differs:
+    if cell.sink == "files" and not (differs and cell.kind is FaultKind.SIGKILL):
         return False
     chosen = {(FaultKind.ERROR, When.BEFORE), (FaultKind.SIGKILL, When.AFTER)}
     if cell.sink == "duckdb" and cell.step.name == "finalize":
-        return True
+        return cell.kind in (FaultKind.ERROR, FaultKind.SIGTERM, FaultKind.SIGKILL)
     bitten = {("run.json", FaultKind.CRASH), ("stage end", FaultKind.SIGTERM), ("state", FaultKind.ERROR)}
     if cell.sink == "duckdb" and (cell.step.name, cell.kind) in bitten:
         return True

@@ -243,6 +243,7 @@ def test_a_writer_that_was_stopped_past_its_lease_commits_nothing_behind_its_suc
     assert server.ids() == rows and server.leases() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["incremental_append"])
 def test_a_writer_that_was_stopped_behind_its_commit_is_found_there(make: Make, server: Server, strategy: str) -> None:
     """The rows are in the target: the rival does not load them again, and the writer says that they are there."""

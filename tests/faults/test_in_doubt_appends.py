@@ -7,56 +7,44 @@ that an operator is told is gone.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.faults.bench import connections
+from tests.faults.fault_points import FaultKind, When
 from tests.faults.load_matrix import NEW, NEW_CURSOR, OLD, OLD_CURSOR, manifest
+from tests.faults.matrix import Bench
 from tests.spec.builders import Finished, Project, append_flow
 
-REPOSITORY = Path(__file__).parents[2]
 SINKS = ["duckdb", "files", pytest.param("clickhouse", marks=pytest.mark.slow)]
-BENCH = """
-import json, os, sys
-from dataclasses import asdict
-from pathlib import Path
-from tests.faults.bench import run, seen
-from tests.faults.fault_points import Fault, FaultKind, Moments, When
-root, sink, what, *rest = sys.argv[1:]
-if what == "seen":
-    print(json.dumps(asdict(seen(Path(root), sink))))
-else:
-    fault = Fault(call=what, when=When(rest[0]), kind=FaultKind.SIGKILL) if rest else None
-    os.chdir(root)
-    sys.exit(run(Path(root), sink, "dead", Moments(fault)))
-"""
 
 
 class Shop(Project):
     """A project of one sink. Everything happens in processes of its own: an embedded engine opens one path each."""
 
-    def __init__(self, root: Path, sink: str) -> None:
+    def __init__(self, root: Path, sink: str, bench: Bench) -> None:
         super().__init__(root, connections(root, sink))
         self.sink = sink
+        self.bench = bench
         self.source("CREATE TABLE log (what INTEGER)")
         self.written(manifest(sink))
 
     def dies_before_commit(self) -> None:
         """A run that is killed when its intent is durable and nothing has been sent."""
-        assert self._bench("commit_intents", "after").returncode == -9
+        assert self._dies("commit_intents") == -9
 
     def dies_after_commit(self) -> None:
         """A run that is killed when its commit has returned."""
         call = "legacy.load" if self.sink == "files" else "staged.finalize"
-        assert self._bench(call, "after").returncode == -9
+        assert self._dies(call) == -9
 
     def seen(self) -> tuple[list[int], str | None]:
         """Ids in the target and the saved cursor, read without dpone."""
-        found: dict[str, Any] = json.loads(self._bench("seen").stdout)
+        assert self.bench(self.root, self.sink, None) == 0
+        found: dict[str, Any] = json.loads((self.root / "seen.json").read_text("utf-8"))
         return found["ids"], found["cursor"]
 
     def state(self, *arguments: str) -> dict[str, Any]:
@@ -64,13 +52,22 @@ class Shop(Project):
         assert finished.exit_code == 0, finished.stdout + finished.stderr
         return finished.document
 
-    def _bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", BENCH, str(self.root), self.sink, *arguments]
-        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    def _dies(self, call: str) -> int:
+        fault = {"call": call, "when": When.AFTER, "kind": FaultKind.SIGKILL}
+        return self.bench(self.root, self.sink, "dead", fault=fault)
 
 
-def loaded_once(root: Path, sink: str) -> Shop:
-    shop = Shop(root, sink)
+Shops = Callable[[str], Shop]
+
+
+@pytest.fixture
+def shops(bench: Bench, tmp_path: Path) -> Shops:
+    """A shop whose target is in a sink of this kind."""
+    return lambda sink: Shop(tmp_path, sink, bench)
+
+
+def loaded_once(shops: Shops, sink: str) -> Shop:
+    shop = shops(sink)
     shop.orders()
     assert shop.run("--run-id", "first").exit_code == 0
     shop.add_orders((4, "d", 40), (5, "e", 50))
@@ -86,10 +83,8 @@ def refused(finished: Finished, code: str) -> None:
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_a_committed_append_is_repeated_by_no_run_id_and_settled_by_its_pending_value(
-    tmp_path: Path, sink: str
-) -> None:
-    shop = loaded_once(tmp_path, sink)
+def test_a_committed_append_is_repeated_by_no_run_id_and_settled_by_its_pending_value(shops: Shops, sink: str) -> None:
+    shop = loaded_once(shops, sink)
     shop.dies_after_commit()
     assert shop.seen() == (NEW, OLD_CURSOR)
     for run_id in ("dead", "next"):
@@ -108,8 +103,8 @@ def test_a_committed_append_is_repeated_by_no_run_id_and_settled_by_its_pending_
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_an_append_killed_before_its_commit_is_loaded_once_by_the_next_run(tmp_path: Path, sink: str) -> None:
-    shop = loaded_once(tmp_path, sink)
+def test_an_append_killed_before_its_commit_is_loaded_once_by_the_next_run(shops: Shops, sink: str) -> None:
+    shop = loaded_once(shops, sink)
     shop.dies_before_commit()
     assert shop.seen() == (OLD, OLD_CURSOR)
     finished = shop.run("--run-id", "next")
@@ -118,8 +113,8 @@ def test_an_append_killed_before_its_commit_is_loaded_once_by_the_next_run(tmp_p
     assert shop.seen() == (NEW, NEW_CURSOR)
 
 
-def test_rows_that_an_operator_removed_are_loaded_again_once(tmp_path: Path) -> None:
-    shop = loaded_once(tmp_path, "duckdb")
+def test_rows_that_an_operator_removed_are_loaded_again_once(shops: Shops) -> None:
+    shop = loaded_once(shops, "duckdb")
     shop.dies_after_commit()
     shop.warehouse("DELETE FROM raw.orders WHERE id > 2")
     refused(shop.run(), "load_already_committed")
@@ -129,8 +124,8 @@ def test_rows_that_an_operator_removed_are_loaded_again_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sink", ["duckdb", pytest.param("clickhouse", marks=pytest.mark.slow)])
-def test_a_first_load_that_died_after_its_commit_has_no_cursor_and_is_not_repeated(tmp_path: Path, sink: str) -> None:
-    shop = Shop(tmp_path, sink)
+def test_a_first_load_that_died_after_its_commit_has_no_cursor_and_is_not_repeated(shops: Shops, sink: str) -> None:
+    shop = shops(sink)
     shop.orders()
     shop.dies_after_commit()
     refused(shop.run(), "load_already_committed")
@@ -140,8 +135,8 @@ def test_a_first_load_that_died_after_its_commit_has_no_cursor_and_is_not_repeat
     assert shop.seen() == (OLD, OLD_CURSOR)
 
 
-def test_a_target_that_is_gone_holds_nothing_that_could_be_repeated(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, "duckdb")
+def test_a_target_that_is_gone_holds_nothing_that_could_be_repeated(shops: Shops) -> None:
+    shop = shops("duckdb")
     shop.orders()
     shop.dies_after_commit()
     shop.warehouse("DROP TABLE raw.orders")
@@ -149,16 +144,16 @@ def test_a_target_that_is_gone_holds_nothing_that_could_be_repeated(tmp_path: Pa
     assert shop.seen() == (OLD, OLD_CURSOR)
 
 
-def test_nothing_proves_a_move_whose_staging_was_removed_and_that_is_said(tmp_path: Path) -> None:
-    shop = loaded_once(tmp_path, "clickhouse")
+def test_nothing_proves_a_move_whose_staging_was_removed_and_that_is_said(shops: Shops) -> None:
+    shop = loaded_once(shops, "clickhouse")
     shop.dies_after_commit()
     assert shop.dpone("cleanup", "m.yaml", "--run-id", "dead").exit_code == 0
     refused(shop.run(), "earlier_load_unknown")
     assert shop.seen() == (NEW, OLD_CURSOR)
 
 
-def test_a_publication_of_somebody_else_hides_what_became_of_the_dead_load(tmp_path: Path) -> None:
-    shop = loaded_once(tmp_path, "duckdb")
+def test_a_publication_of_somebody_else_hides_what_became_of_the_dead_load(shops: Shops) -> None:
+    shop = loaded_once(shops, "duckdb")
     shop.dies_after_commit()
     shop.source("CREATE TABLE more (id INTEGER NOT NULL, name TEXT, updated_at INTEGER NOT NULL)")
     shop.source("INSERT INTO more VALUES (8, 'x', 1), (9, 'y', 2)")
@@ -168,8 +163,8 @@ def test_a_publication_of_somebody_else_hides_what_became_of_the_dead_load(tmp_p
     assert shop.target("SELECT list(id ORDER BY id) FROM raw.orders") == [([*NEW, 8],)]
 
 
-def test_without_audit_tables_evidence_that_has_no_place_is_refused_before_the_load(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, "duckdb")
+def test_without_audit_tables_evidence_that_has_no_place_is_refused_before_the_load(shops: Shops) -> None:
+    shop = shops("duckdb")
     shop.orders()
     shop.written(append_flow(sink__options={"load_governance": {"enabled": False}}))
     blocked = shop.root / "blocked"

@@ -90,7 +90,11 @@ class CuttingProxy:
                     server.sendall(chunk)
                     answered.wait(_ANSWER_SECONDS)
                 break
-        for end in self._open if self._refusing else (client, server):
+        ends = [client, server]
+        with self._mutex:
+            if self._refusing:  # those that are open now: one that is let in after `heal` stays
+                ends, self._open = self._open, []
+        for end in ends:
             _close(end)
 
     def _back(

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.soak.forks import Forks
+from tests.forks import Forks
 from tests.soak.soak import Soak
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import yaml
 
+from tests.forks import Forks
 from tests.soak.disturbances import Disturbance, Habit, Kind, offered
-from tests.soak.forks import Forks
 from tests.soak.model import APPEND, MERGE, REFRESH, REPLACE, SourceModel, draws
 from tests.soak.operating import LostOperatorError, clean_up, decide
 from tests.soak.processes import Ended, Place, Started

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.soak.forks import Forked, Forks
+from tests.forks import Forked, Forks
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS: Final = 180.0

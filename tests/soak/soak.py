@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.soak.forks import Forks
+from tests.forks import Forks
 from tests.soak.lane import Lane, Route, Violated, opened, routes
 from tests.soak.model import draws
 from tests.soak.table import Table, Violation

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.forks import Forks
 from tests.soak.disturbances import Kind
-from tests.soak.forks import Forks
 from tests.soak.lane import Route, routes
 from tests.soak.model import APPEND, MERGE, REFRESH, REPLACE, Row, SourceModel, difference, draws, expected, is_between
 from tests.soak.processes import Ended

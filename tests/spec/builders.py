@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 from dpone_core.api import RunExecution, RunOptions, execute_run
 from dpone_core.evidence.outcome import LoadOutcome
 from dpone_core.invocation import RunArguments
+from tests.forks import forked
 
 DPONE = (sys.executable, "-m", "dpone")
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -102,8 +104,19 @@ class Project:
     def dpone(
         self, *arguments: str, environment: Mapping[str, str] | None = None, launcher: Iterable[str] = DPONE
     ) -> Finished:
-        """Runs one command of this checkout to its end, in the project's directory and with its environment only."""
-        return self.finished(self.start(*arguments, environment=environment, launcher=launcher), arguments)
+        """Runs one command of this checkout to its end, in the project's directory and with its environment only.
+
+        As a fork that need not start Python, unless `launcher` or a variable of Python or of the loader asks for it.
+        """
+        given = {**self.environment, **(environment or {})}
+        if launcher is not DPONE or any(name.startswith(("PYTHON", "LD_")) for name in given):
+            return self.finished(self.start(*arguments, environment=environment, launcher=launcher), arguments)
+        self.started += 1
+        variables = {"PATH": os.environ["PATH"], "HOME": str(self.root), **given, "PYTHONPATH": str(CHECKOUT)}
+        with tempfile.TemporaryDirectory() as directory:
+            stdout, stderr = Path(directory, "stdout"), Path(directory, "stderr")
+            exit_code = forked(arguments, self.root, variables, stdout, stderr, PATIENCE_SECONDS)
+            return _finished(exit_code, stdout.read_text("utf-8"), stderr.read_text("utf-8"), arguments)
 
     def execute(self, run_id: str = "run-1", manifest: str = "m.yaml", **options: Any) -> RunExecution:
         """The same run inside this process: cheap, for broad matrices; never for ClickHouse (one path a process)."""
@@ -144,10 +157,7 @@ class Project:
             process.kill()
             process.communicate()
             raise
-        given = list(arguments)
-        path = Path(given[given.index("--receipt-path") + 1]) if "--receipt-path" in given else None
-        receipt = json.loads(path.read_text("ascii")) if path is not None and path.is_file() else None
-        return Finished(exit_code=process.returncode, stdout=stdout, stderr=stderr, receipt=receipt)
+        return _finished(process.returncode, stdout, stderr, arguments)
 
     def target(self, sql: str = "SELECT id, name, updated_at FROM raw.orders ORDER BY ALL") -> list[tuple[Any, ...]]:
         """What the DuckDB sink answers, asked by a connection of our own after the run."""
@@ -168,6 +178,13 @@ class Project:
 
     def files(self) -> set[str]:
         return {path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file()}
+
+
+def _finished(exit_code: int, stdout: str, stderr: str, arguments: Iterable[str]) -> Finished:
+    given = list(arguments)
+    path = Path(given[given.index("--receipt-path") + 1]) if "--receipt-path" in given else None
+    receipt = json.loads(path.read_text("ascii")) if path is not None and path.is_file() else None
+    return Finished(exit_code=exit_code, stdout=stdout, stderr=stderr, receipt=receipt)
 
 
 def flow(**changes: object) -> dict[str, object]:

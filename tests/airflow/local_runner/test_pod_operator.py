@@ -38,7 +38,7 @@ class Outcome:
         return self.results[case]["receipt"]
 
 
-@pytest.fixture(scope="module", params=["sync", "deferrable"])
+@pytest.fixture(scope="module", params=["sync", pytest.param("deferrable", marks=pytest.mark.slow)])
 def outcome(
     request: pytest.FixtureRequest, airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Outcome]:

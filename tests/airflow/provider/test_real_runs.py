@@ -31,11 +31,12 @@ SECRETS = {"dpone-erp": {"uri": f"erp://sa:{CANARY}"}, "dpone-dwh": {"uri": f"dw
 GREEN = ("ok", "native_templates", "safe_retry", "termination_only", "api_lost")
 SYNCHRONOUS = (
     *GREEN,
-    *("with_gate", "stock_task", "no_receipt", "no_receipt_exit_1", "foreign", "malformed", "blob", "refused"),
-    *("unsafe", "lying_exit", "killed", "killed_after_success", "interrupted", "interrupted_at_the_end", "too_long"),
-    "stopped_in_time",
+    *("with_gate", "stock_task", "no_receipt", "foreign", "blob", "refused", "unsafe", "lying_exit"),
+    *("killed_after_success", "interrupted", "interrupted_at_the_end", "stopped_in_time"),
     *("mapped_lost", "mapped_killed", "mapped_stock"),
 )
+MORE = ("no_receipt_exit_1", "malformed", "killed", "too_long")
+"""What the matrix of all ends of a pod holds as well."""
 STAGED = "transfer_partition"
 DEFERRED = ("ok", "no_receipt", "refused", "safe_retry", "unsafe", "termination_only", "killed_after_success")
 
@@ -60,6 +61,11 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return executed(airflow_environment, tmp_path_factory.mktemp("runs"), SYNCHRONOUS)
+
+
+@pytest.fixture(scope="module")
+def more(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return executed(airflow_environment, tmp_path_factory.mktemp("more"), MORE)
 
 
 @pytest.fixture(scope="module")
@@ -111,23 +117,24 @@ def test_a_run_with_every_receipt_passes(runs: Runs, scenario: str) -> None:
     ("scenario", "tries", "code"),
     [
         ("no_receipt", 2, "DPONE_RECEIPT_REQUIRED"),
-        ("no_receipt_exit_1", 2, "DPONE_POD_EXIT_NONZERO"),
+        pytest.param("no_receipt_exit_1", 2, "DPONE_POD_EXIT_NONZERO", marks=pytest.mark.slow),
         ("foreign", 2, "DPONE_RECEIPT_MISMATCH"),
-        ("malformed", 2, "DPONE_RECEIPT_INVALID"),
+        pytest.param("malformed", 2, "DPONE_RECEIPT_INVALID", marks=pytest.mark.slow),
         ("blob", 2, "DPONE_RECEIPT_INVALID"),
         ("refused", 1, "DPONE_CONFIGURATION_INVALID"),
         ("unsafe", 1, "DPONE_QUALITY_GATES_FAILED"),
         ("lying_exit", 1, "DPONE_QUALITY_GATES_FAILED"),
-        ("killed", 2, "DPONE_POD_EXIT_NONZERO"),
+        pytest.param("killed", 2, "DPONE_POD_EXIT_NONZERO", marks=pytest.mark.slow),
         ("killed_after_success", 1, "DPONE_POD_EXIT_NONZERO"),
-        ("too_long", 2, "DPONE_POD_EXIT_NONZERO"),
+        pytest.param("too_long", 2, "DPONE_POD_EXIT_NONZERO", marks=pytest.mark.slow),
         ("stopped_in_time", 1, "DPONE_INTERRUPTED"),
         ("interrupted_at_the_end", 1, "DPONE_TASK_NOT_SUCCESSFUL"),
     ],
 )
 def test_a_load_without_proof_fails_the_run_and_is_repeated_only_where_that_is_safe(
-    runs: Runs, scenario: str, tries: int, code: str
+    request: pytest.FixtureRequest, scenario: str, tries: int, code: str
 ) -> None:
+    runs: Runs = request.getfixturevalue("more" if scenario in MORE else "runs")
     assert "failed" in runs.results[scenario]["state"]
     load = runs.task(scenario)
     assert (load["state"], load["try_number"]) == ("failed", tries)

@@ -63,7 +63,7 @@ def uri() -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(params=["postgres", "clickhouse"])
+@pytest.fixture(params=["postgres", pytest.param("clickhouse", marks=pytest.mark.slow)])
 def fan_out(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator[FanOut]:
     """An append of three ranges and the one of NULL keys, all of them planned from PostgreSQL."""
     made = FanOut.at(tmp_path, uri)
