@@ -128,6 +128,7 @@ print(done)
 """
 
 
+@pytest.mark.slow
 def test_no_change_of_a_row_is_lost_between_processes(sink: OpenSink, uri: str) -> None:
     """Every process counts to five on one row: fewer than all of it would be two inside at once."""
     table = control_table()

@@ -58,7 +58,7 @@ def staging(double: TdsDouble) -> int:
 
 
 @pytest.mark.parametrize(
-    "mode", [pytest.param(mode, marks=pytest.mark.slow if mode == "incremental_append" else ()) for mode in STRATEGIES]
+    "mode", [pytest.param(mode, marks=() if mode == "partition_replace" else pytest.mark.slow) for mode in STRATEGIES]
 )
 def test_every_row_is_loaded_once(tmp_path: Path, double: TdsDouble, mode: str) -> None:
     project = project_of(tmp_path, double, mode)

@@ -28,6 +28,7 @@ from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.sessions import APPEND, FULL_REFRESH, mssql_sink
 from tests.connectors.tds_double import Fault, TdsDouble, tds_double
 from tests.connectors.unixodbc import require_unixodbc
+from tests.marks import first_quick
 
 MERGE: Final = StrategyMode.INCREMENTAL_MERGE
 REPLACE: Final = StrategyMode.PARTITION_REPLACE
@@ -211,7 +212,9 @@ PUBLISHING: Final = {
 
 
 @pytest.mark.parametrize("fault", ["dropped before", "dropped after", "refused"])
-@pytest.mark.parametrize(("strategy", "statement"), [(s, text) for s, texts in PUBLISHING.items() for text in texts])
+@pytest.mark.parametrize(
+    ("strategy", "statement"), first_quick([(s, text) for s, texts in PUBLISHING.items() for text in texts], 5)
+)
 def test_a_fault_at_any_statement_leaves_the_target_alone(
     double: TdsDouble, sink: OpenSink, strategy: StrategyMode, statement: str, fault: str
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.connectors.tds_double import PASSWORD, TdsDouble, tds_double
+from tests.marks import first_quick
 from tests.spec.builders import Project, flow
 
 GATES: Final = [{"type": "row_count_reconciliation"}, {"type": "typed_hash_reconciliation"}]
@@ -38,7 +39,7 @@ def double() -> Iterator[TdsDouble]:
         yield found
 
 
-@pytest.mark.parametrize("mode", STRATEGIES)
+@pytest.mark.parametrize("mode", first_quick(STRATEGIES))
 def test_sqlite_is_loaded_and_reconciled(tmp_path: Path, double: TdsDouble, mode: str) -> None:
     project = Project(tmp_path, environment={"DPONE_CONN_DWH": double.uri})
     project.orders()

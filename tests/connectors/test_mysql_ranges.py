@@ -23,6 +23,7 @@ from tests.connectors.source_ranges import (
     require_the_window_in_every_range,
 )
 from tests.live.servers import scratch_mysql
+from tests.marks import first_quick
 from tests.spec.builders import Project, flow
 
 KEYS = (
@@ -68,7 +69,7 @@ def ports(uri: str) -> Iterator[SourcePorts]:
         yield ports
 
 
-@pytest.mark.parametrize(("declared", "values", "ends"), KEYS, ids=[declared for declared, _, _ in KEYS])
+@pytest.mark.parametrize(("declared", "values", "ends"), first_quick(KEYS, ids=[declared for declared, _, _ in KEYS]))
 def test_ranges_hold_every_row_once(
     server: Callable[..., None],
     ports: SourcePorts,

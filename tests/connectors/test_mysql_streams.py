@@ -31,6 +31,7 @@ from tests.connectors.mysql_servers import (
 )
 from tests.connectors.sessions import connection
 from tests.live.servers import scratch_mysql
+from tests.marks import first_quick
 
 EITHER = ("auto", pytest.param("pymysql", marks=pytest.mark.slow))
 
@@ -90,8 +91,8 @@ def test_a_stream_reads_one_snapshot_in_a_read_only_transaction(
         assert read(ports, asked) == [{"open": 1, "level": "REPEATABLE-READ", "zone": "+00:00"}]
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("how", ["KILL", "KILL QUERY"])
+@pytest.mark.parametrize("reader", first_quick(READERS))
+@pytest.mark.parametrize("how", first_quick(["KILL", "KILL QUERY"]))
 def test_a_server_that_stops_in_the_middle_is_no_short_success(
     uri: str, server: Callable[..., None], reader: str, how: str
 ) -> None:

@@ -42,15 +42,26 @@ def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Projects
     return of
 
 
+EARLY = (
+    *("lease", "started row", "leftovers", "cursor read", "intent read", "pre-hook announced", "describe source"),
+    *("describe target", "described row", "open stream"),
+)
+"""Steps before anything of this run is in the sink."""
+
+
 def quick(cell: Cell) -> bool:
-    """Every step by exception and by kill on DuckDB; the legacy path and other strategies where they differ."""
+    """Every step by a kill on DuckDB, from the staging on also by an exception; the legacy path and other strategies
+    where they differ.
+    """
     if cell.course.mode != APPEND.mode or cell.course.widens:
         near = cell.step.name in ("finalize", "state")
-        return cell.sink == "duckdb" and near and cell.kind in (FaultKind.ERROR, FaultKind.SIGKILL)
+        return cell.sink == "duckdb" and near and cell.kind is FaultKind.SIGKILL
     differs = cell.step.name in ("load begin", "middle of rows", "load end", "gates recorded", "state")
     if cell.sink == "files" and not (differs and cell.kind is FaultKind.SIGKILL):
         return False
-    chosen = {(FaultKind.ERROR, When.BEFORE), (FaultKind.SIGKILL, When.AFTER)}
+    chosen = {(FaultKind.SIGKILL, When.AFTER)}
+    if cell.step.name not in EARLY:
+        chosen.add((FaultKind.ERROR, When.BEFORE))
     if cell.sink == "duckdb" and cell.step.name == "finalize":
         return cell.kind in (FaultKind.ERROR, FaultKind.SIGTERM, FaultKind.SIGKILL)
     bitten = {("run.json", FaultKind.CRASH), ("stage end", FaultKind.SIGTERM), ("state", FaultKind.ERROR)}

@@ -263,6 +263,7 @@ def full(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.TempP
     return executed(airflow_environment, tmp_path_factory.mktemp("full"), FULL)
 
 
+@pytest.mark.slow
 def test_a_range_and_the_null_keys_one_of_them_killed_while_it_reads(few: Ran) -> None:
     assert_every_row_was_read_once_and_published(few, SMALL.name, 2)
     assert_only_the_killed_partition_was_repeated(few, SMALL.name)

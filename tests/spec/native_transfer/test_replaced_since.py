@@ -18,6 +18,7 @@ from dpone_core.api import RunExecution
 from dpone_core.model.vocabulary import Boundary, RetryClassification, TargetState
 from dpone_core.native_transfer.report import report_path
 from tests.live.servers import scratch_postgres
+from tests.marks import first_quick
 from tests.spec.builders import Project, code_of, outcome_of, project_with_orders
 from tests.spec.native_transfer.fan_out_process import EVERY, FanOut, fan_out_append_flow
 from tests.spec.native_transfer.test_legacy_ranges import into_files
@@ -101,7 +102,7 @@ def test_an_append_is_validated_although_another_process_has_appended_since(fan_
     assert outcome_of(again).result.inserted_rows == 0
 
 
-@pytest.mark.parametrize("sink", ["duckdb", "clickhouse"])
+@pytest.mark.parametrize("sink", first_quick(["duckdb", "clickhouse"]))
 def test_an_open_run_in_one_process_is_held_to_the_same(project: Project, sink: str) -> None:
     if sink == "clickhouse" and os.environ.get("DPONE_TEST_CHDB") == "0":
         pytest.skip("embedded ClickHouse switched off")

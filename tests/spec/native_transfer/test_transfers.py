@@ -18,6 +18,7 @@ import pytest
 
 from dpone_core.api import RunExecution, plan
 from dpone_core.use_cases.run import RetryPolicy
+from tests.marks import first_quick
 from tests.spec.builders import Project, append_flow, code_of, flow, outcome_of, project_with_orders
 
 STAGING = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '\\_\\_dpone\\_\\_stg%' ESCAPE '\\'"
@@ -92,15 +93,18 @@ def test_the_same_run_id_after_success_transfers_anew(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("declared", "values"),
-    [
-        ("INTEGER", [1, 1, 1, 1, 2, 9_223_372_036_854_775_807, -9_223_372_036_854_775_808, None]),
-        ("TEXT", ["", "a", "ä", "Z", "zz", "\U0001f600", "order-1", None]),
-        ("TEXT COLLATE NOCASE", ["a", "A", "b", "B", "Ab", "aB", None, "c"]),
-        ("DATE", ["2026-01-01", "2026-01-01", "1999-12-31", "2030-06-15", None, "2026-02-01"]),
-        ("TIMESTAMP", ["2026-01-01 00:00:00", "2026-01-01T00:00:00.000001", "2026-01-02", None]),
-        ("DECIMAL(12, 3)", [1.1, 2, -7.125, 0.3, 1e8 + 0.5, None, 0]),
-        ("DECIMAL(20, 1)", [0.3, -1, 5.5, 12345.5]),
-    ],
+    first_quick(
+        [
+            ("INTEGER", [1, 1, 1, 1, 2, 9_223_372_036_854_775_807, -9_223_372_036_854_775_808, None]),
+            ("TEXT", ["", "a", "ä", "Z", "zz", "\U0001f600", "order-1", None]),
+            ("TEXT COLLATE NOCASE", ["a", "A", "b", "B", "Ab", "aB", None, "c"]),
+            ("DATE", ["2026-01-01", "2026-01-01", "1999-12-31", "2030-06-15", None, "2026-02-01"]),
+            ("TIMESTAMP", ["2026-01-01 00:00:00", "2026-01-01T00:00:00.000001", "2026-01-02", None]),
+            ("DECIMAL(12, 3)", [1.1, 2, -7.125, 0.3, 1e8 + 0.5, None, 0]),
+            ("DECIMAL(20, 1)", [0.3, -1, 5.5, 12345.5]),
+        ],
+        3,
+    ),
 )
 def test_whatever_the_key_every_row_lies_in_one_range(tmp_path: Path, declared: str, values: list[Any]) -> None:
     """NAT-05: keys on every bound, and NULL."""
@@ -350,6 +354,7 @@ def test_a_column_without_ranges_is_refused_by_name(project: Project) -> None:
     assert outcome_of(execution).failure_context()["target_state"] == "not_mutated"  # type: ignore[index]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.environ.get("DPONE_TEST_CHDB") == "0", reason="embedded ClickHouse switched off")
 @pytest.mark.parametrize("make", [refresh, append], ids=["full_refresh", "incremental_append"])
 def test_embedded_clickhouse_resumes_a_killed_transfer(project: Project, make: Any) -> None:
