@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -65,23 +66,30 @@ def _after(sql: str, ending: str, position: int) -> int:
 
 
 def translate(statement: str, catalog: Catalog) -> list[Translated]:
-    return [_one(tree, catalog) for tree in sqlglot.parse(statement, read="tsql") if tree is not None]
+    found = []
+    for tree, translated in _read(statement):
+        wire, named = _select_list(tree, catalog)
+        found.append(replace(translated, wire=wire, named=named))
+    return found
 
 
-def _one(tree: Any, catalog: Catalog) -> Translated:
+@lru_cache(maxsize=2048)
+def _read(statement: str) -> tuple[tuple[Any, Translated], ...]:
+    """Each statement's tree and what is the same whatever tables there are; the same text comes again and again."""
+    return tuple((tree, _one(tree)) for tree in sqlglot.parse(statement, read="tsql") if tree is not None)
+
+
+def _one(tree: Any) -> Translated:
     created = added = None
     if isinstance(tree, exp.Create) and isinstance(tree.this, exp.Schema):
         created = _definition(tree.this.this, tree.this.expressions)
     if isinstance(tree, exp.Alter) and any(isinstance(action, exp.ColumnDef) for action in tree.args["actions"]):
         added = _definition(tree.this, tree.args["actions"])
-    wire, named = _select_list(tree, catalog)
     tree = tree.transform(_rewritten)
     returns_rows = isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery))
     if added is not None:
         return Translated(sql=_additions(tree), returns_rows=False, added=added)
-    return Translated(
-        sql=tree.sql(dialect="duckdb"), returns_rows=returns_rows, wire=wire, named=named, created=created
-    )
+    return Translated(sql=tree.sql(dialect="duckdb"), returns_rows=returns_rows, created=created)
 
 
 def _definition(table: Any, expressions: Any) -> Definition:
@@ -126,8 +134,9 @@ def _select_list(tree: Any, catalog: Catalog) -> tuple[tuple[ColumnType | None, 
     if select is None:
         return (), ()
     known: dict[str, Declared] = {}
-    for table in tree.find_all(exp.Table):
-        known.update(catalog.get(_table_name(table), {}))
+    if any(isinstance(one.unalias(), (exp.Star, exp.Column)) for one in select.expressions):
+        for table in tree.find_all(exp.Table):
+            known.update(catalog.get(_table_name(table), {}))
     found: list[Declared | None] = []
     for projection in select.expressions:
         if isinstance(projection, exp.Star) or (isinstance(projection, exp.Column) and projection.name == "*"):
