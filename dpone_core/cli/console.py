@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import time
@@ -99,19 +100,29 @@ def _line_with_fix(facts: FailureFacts) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """One record, one line, redacted; a traceback is reduced to the exception's type."""
+    """One record, one line, redacted; a traceback is reduced to the exception's type.
 
-    def __init__(self, redactor: Redactor) -> None:
+    A run that was given its id ends every line with it and with the line's number: lines of several pods that a log
+    store mixed can be parted and put in order again.
+    """
+
+    def __init__(self, redactor: Redactor, run_id: str | None) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
         self.converter = time.gmtime
         self._redactor = redactor
+        self._run_id = run_id
+        self._numbers = itertools.count(1)
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text, record.stack_info = None, None
         failure = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
         record.exc_info = None
         line = " ".join(super().format(record).splitlines())
-        return visible(self._redactor.text(f"{line} ({failure})" if failure else line))
+        if failure:
+            line += f" ({failure})"
+        if self._run_id is not None:
+            line += f" run_id={self._run_id} seq={next(self._numbers)}"
+        return visible(self._redactor.text(line))
 
 
 def log_level(env: Mapping[str, str]) -> str:
@@ -122,12 +133,14 @@ def log_level(env: Mapping[str, str]) -> str:
     return level
 
 
-def log_to(stream: TextSink, redactor: Redactor, level: str) -> None:
-    """Sends dpone's own records to `stream`; other libraries' logging is left alone."""
+def log_to(stream: TextSink, redactor: Redactor, level: str, run_id: str | None = None) -> None:
+    """Sends dpone's own records to `stream`; other libraries' logging is left alone. `run_id` is the one that was
+    given, None where a run makes its own.
+    """
     logger = logging.getLogger("dpone")
     logger.handlers.clear()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_OneLine(redactor))
+    handler.setFormatter(_OneLine(redactor, run_id))
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False

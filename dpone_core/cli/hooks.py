@@ -12,7 +12,7 @@ from typing import Any
 from dpone_core.cli.console import log_level, log_to
 from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.output import OutputError, deliver
-from dpone_core.cli.step import read_pack_reference, read_run_arguments
+from dpone_core.cli.step import given_run_id, read_pack_reference, read_run_arguments
 from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.model.vocabulary import AirflowExecution, HookPhase
@@ -32,7 +32,7 @@ def execute(context: CommandContext) -> int:
     """Executes the hooks of one phase, or one of them; the exit code says whether all succeeded."""
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
-    log_to(sys.stderr, context.redactor, log_level(os.environ))
+    log_to(sys.stderr, context.redactor, log_level(os.environ), given_run_id(arguments))
     execution = context.execution = execute_hooks(
         Path(arguments.manifest),
         HookOptions(

@@ -12,7 +12,7 @@ from dpone_core.cli.dispatch import CommandContext
 from dpone_core.cli.parser import UsageError
 from dpone_core.cli.progress import progress_on
 from dpone_core.cli.run_text import run_text
-from dpone_core.cli.step import read_pack_reference, read_run_arguments
+from dpone_core.cli.step import given_run_id, read_pack_reference, read_run_arguments
 from dpone_core.evidence.markdown import run_markdown
 from dpone_core.evidence.outcome import RunSetReport
 from dpone_core.model.load_plan import LoadPlan
@@ -26,7 +26,7 @@ def run(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     with progress_on(sys.stderr, arguments.progress, os.environ) as (progress, log_stream):
-        log_to(log_stream, context.redactor, log_level(os.environ))
+        log_to(log_stream, context.redactor, log_level(os.environ), given_run_id(arguments))
         execution = context.execution = execute_run(
             Path(arguments.manifest),
             _read_options(arguments),

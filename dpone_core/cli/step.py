@@ -31,6 +31,11 @@ TERMINATION_LOG: Final = "DPONE_TERMINATION_LOG"
 _DEFAULT_TERMINATION_LOG: Final = "/dev/termination-log"
 
 
+def given_run_id(arguments: argparse.Namespace) -> str | None:
+    """The run id of the command line or of the scheduler, unchecked."""
+    return arguments.run_id or os.environ.get("DPONE_DAG_RUN_ID", "").strip() or None
+
+
 def read_run_arguments(arguments: argparse.Namespace) -> RunArguments:
     return RunArguments(
         run_id=arguments.run_id,

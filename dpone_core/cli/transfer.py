@@ -13,7 +13,7 @@ from dpone_core.cli.operator import read_operation
 from dpone_core.cli.output import render_lines
 from dpone_core.cli.parser import UsageError
 from dpone_core.cli.progress import progress_on
-from dpone_core.cli.step import read_pack_reference, read_run_arguments
+from dpone_core.cli.step import given_run_id, read_pack_reference, read_run_arguments
 from dpone_core.evidence.outcome import failure_facts
 from dpone_core.use_cases.call import RunProcessPorts
 from dpone_core.use_cases.reconcile import Finding, reconcile_transfer, show_transfer
@@ -60,7 +60,7 @@ def _execute(context: CommandContext) -> int:
     arguments = context.arguments
     context.console.json_only = arguments.format == "json"
     with progress_on(sys.stderr, arguments.progress, os.environ) as (progress, log_stream):
-        log_to(log_stream, context.redactor, log_level(os.environ))
+        log_to(log_stream, context.redactor, log_level(os.environ), given_run_id(arguments))
         ports = RunProcessPorts(progress=progress, cancellation=context.cancellation, redactor=context.redactor)
         execution = context.execution = _execute_step(context, ports)
     if isinstance(execution, RefusedStep):

@@ -43,3 +43,15 @@ def test_an_exception_of_several_lines_is_one_line(line_break: str) -> None:
             logging.getLogger("dpone").exception("failed")
     (line,) = text.getvalue().splitlines()
     assert "failed" in line
+
+
+def test_a_run_that_was_given_its_id_ends_every_line_with_it_and_with_the_line_s_number() -> None:
+    text, logger = io.StringIO(), logging.getLogger("dpone")
+    log_to(text, Redactor(), "INFO", "scheduled__2026-11-29")
+    try:
+        logger.info("first")
+        logger.warning("second")
+    finally:
+        logger.handlers.clear()
+    ends = [line.partition(" dpone ")[2] for line in text.getvalue().splitlines()]
+    assert ends == ["first run_id=scheduled__2026-11-29 seq=1", "second run_id=scheduled__2026-11-29 seq=2"]
