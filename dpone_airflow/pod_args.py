@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from dpone_core.contracts.platform import PlatformSettings
-from dpone_core.contracts.pod_parts import PLATFORM_INVALID
+from dpone_core.contracts.pod_parts import PLATFORM_INVALID, Resources
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep, SecretEnv
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.model.vocabulary import StepKind, WithoutReceipt
@@ -63,10 +63,14 @@ PARTITION_TITLE: Final = "partition {{ ti.map_index }}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodArguments:
-    """Keyword arguments of one step's operator; `secret_env` needs a vendor type. Times are seconds."""
+    """Keyword arguments of one step's operator; `secret_env` and `resources` need a vendor type. Times are seconds.
+
+    `resources` is None where the step has those of the platform.
+    """
 
     operator: dict[str, object]
     secret_env: tuple[SecretEnv, ...]
+    resources: Resources | None
     execution_timeout_seconds: int
 
 
@@ -93,6 +97,12 @@ class ProcessPods:
             "poll_interval": platform.poll_interval_seconds,
             "on_finish_action": platform.on_finish_action,
             "do_xcom_push": True,
+            "trigger_rule": "all_success",
+            "base_container_name": "base",
+            "full_pod_spec": None,
+            "skip_on_exit_code": None,
+            "callbacks": None,
+            "get_logs": True,
             "termination_message_policy": "FallbackToLogsOnError",
             "log_pod_spec_on_failure": False,
             "log_events_on_failure": True,
@@ -139,8 +149,10 @@ class ProcessPods:
                 "active_deadline_seconds": self.platform.deadline_of(step.timeout_seconds),
                 "dpone_command": " ".join(map(_quote, step.argv)),
                 "run_spec_ref": {**self._reference, "step_id": step_id},
+                **({} if step.pool is None else {"pool": step.pool}),
             },
             secret_env=step.secret_env,
+            resources=step.resources,
             execution_timeout_seconds=self.platform.startup_timeout_seconds + step.timeout_seconds,
         )
 
@@ -153,6 +165,13 @@ class ProcessPods:
         if step.receipts_from:
             pulled = ", ".join(f"'{name}': {_receipt_of(task_ids[name])}" for name in step.receipts_from)
             env["DPONE_STEP_RECEIPTS"] = "{{ {" + pulled + "} | tojson }}"
+        upstream = [name for name in self.spec.upstream_of(step) if name in task_ids]
+        if upstream:
+            index = "ti.map_index" if step.mapped_over is None else "-1"
+            pulled = ", ".join(
+                f"'{name}': ({_receipt_of(task_ids[name], index)} or {{}}).get('digest')" for name in upstream
+            )
+            env["DPONE_UPSTREAM"] = "{{ {" + pulled + "} | tojson }}"
         if step.mapped_over is not None:
             env["DPONE_AIRFLOW_MAPPING_ITEM"] = _MAPPING_ITEM
         if self._planned_by is not None and step.kind is StepKind.LOAD and self._planned_by in task_ids:
@@ -191,9 +210,9 @@ def inline_step(spec: RunSpec) -> RunSpecStep:
     )
 
 
-def _receipt_of(task_id: str) -> str:
+def _receipt_of(task_id: str, index: str = "ti.map_index") -> str:
     """The Jinja expression that pulls one task's receipt; a missing receipt renders as null."""
-    return f"ti.xcom_pull(task_ids='{task_id}', map_indexes=ti.map_index)"
+    return f"ti.xcom_pull(task_ids='{task_id}', map_indexes={index})"
 
 
 def pod_name(process: str, step_id: str) -> str:

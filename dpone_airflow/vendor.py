@@ -14,7 +14,7 @@ from typing import Any
 from dpone_airflow.pod_args import ProcessPods
 from dpone_airflow.provider_floor import require_supported
 from dpone_core.contracts.platform import PlatformSettings
-from dpone_core.contracts.pod_parts import PLATFORM_INVALID, Volume
+from dpone_core.contracts.pod_parts import PLATFORM_INVALID, Projection, Resources, Volume
 from dpone_core.contracts.run_spec import RunSpecStep
 from dpone_core.contracts.wire import Contract
 from dpone_core.errors import ETLConfigurationError
@@ -56,6 +56,7 @@ class PodOperatorArguments:
             **made.operator,
             "secrets": [self._secret("env", one.name, one.secret, one.key) for one in made.secret_env],
             "execution_timeout": timedelta(seconds=made.execution_timeout_seconds),
+            **({} if made.resources is None else {"container_resources": _resources(made.resources)}),
         }
 
 
@@ -79,9 +80,7 @@ def _pod_parts(settings: PlatformSettings) -> dict[str, Any]:
     if settings.image_pull_secrets:
         parts["image_pull_secrets"] = [k8s.V1LocalObjectReference(name=name) for name in settings.image_pull_secrets]
     if settings.resources is not None:
-        parts["container_resources"] = k8s.V1ResourceRequirements(
-            requests=settings.resources.requests or None, limits=settings.resources.limits or None
-        )
+        parts["container_resources"] = _resources(settings.resources)
     if settings.tolerations:
         parts["tolerations"] = [k8s.V1Toleration(**_set_fields(one)) for one in settings.tolerations]
     if settings.affinity:
@@ -104,6 +103,12 @@ def _pod_parts(settings: PlatformSettings) -> dict[str, Any]:
     return parts
 
 
+def _resources(resources: Resources) -> Any:
+    from kubernetes.client import models as k8s
+
+    return k8s.V1ResourceRequirements(requests=resources.requests or None, limits=resources.limits or None)
+
+
 def _security_fields(k8s: Any, section: Contract) -> dict[str, Any]:
     fields = _set_fields(section)
     if "seccomp_profile" in fields:
@@ -121,8 +126,25 @@ def _volume(k8s: Any, volume: Volume) -> Any:
         return k8s.V1Volume(name=volume.name, config_map=k8s.V1ConfigMapVolumeSource(name=volume.config_map))
     if volume.secret is not None:
         return k8s.V1Volume(name=volume.name, secret=k8s.V1SecretVolumeSource(secret_name=volume.secret))
+    if volume.nfs is not None:
+        return k8s.V1Volume(name=volume.name, nfs=k8s.V1NFSVolumeSource(**_set_fields(volume.nfs)))
+    if volume.csi is not None:
+        return k8s.V1Volume(name=volume.name, csi=k8s.V1CSIVolumeSource(**_set_fields(volume.csi)))
+    if volume.projected:
+        sources = [_projection(k8s, source) for source in volume.projected]
+        return k8s.V1Volume(name=volume.name, projected=k8s.V1ProjectedVolumeSource(sources=sources))
     empty = _set_fields(volume.empty_dir) if volume.empty_dir is not None else {}
     return k8s.V1Volume(name=volume.name, empty_dir=k8s.V1EmptyDirVolumeSource(**empty))
+
+
+def _projection(k8s: Any, source: Projection) -> Any:
+    if source.secret is not None:
+        return k8s.V1VolumeProjection(secret=k8s.V1SecretProjection(name=source.secret))
+    if source.config_map is not None:
+        return k8s.V1VolumeProjection(config_map=k8s.V1ConfigMapProjection(name=source.config_map))
+    assert source.service_account_token is not None  # exactly one is given
+    token = k8s.V1ServiceAccountTokenProjection(**_set_fields(source.service_account_token))
+    return k8s.V1VolumeProjection(service_account_token=token)
 
 
 def _set_fields(section: Contract) -> dict[str, Any]:

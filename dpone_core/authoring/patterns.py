@@ -13,8 +13,8 @@ from dpone_core.model.explained import Explained
 from dpone_core.model.file_reading import DECLARED_TYPE_PATTERN
 
 PROCESS_NAME: Final = Explained(
-    r"^[a-z0-9][a-z0-9_]{0,127}$",
-    "a process name has lower-case letters, digits and underscores, at most 128",
+    r"^[a-z0-9][a-z0-9_-]{0,127}$",
+    "a process name has lower-case letters, digits, underscores and hyphens, at most 128",
     "rename the process",
 )
 CONNECTION_REF: Final = Explained(

@@ -13,6 +13,7 @@ from pydantic import Field
 from dpone_core.authoring.names import ConnectionRef, ProcessName
 from dpone_core.authoring.section import Section
 from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.contracts.pod_parts import PlainText, Resources
 from dpone_core.model.kubernetes_names import DATA_KEY, IMAGE_BY_DIGEST, OBJECT_NAME
 
 PLATFORM_KIND = "dpone.platform.v1"
@@ -37,6 +38,10 @@ class StepLimitsSection(Section):
     """Seconds the pod may run, start-up excluded."""
     retries: Retries
     """Repeats of the task; a hook of `retry_policy: none` is never repeated whatever stands here."""
+    resources: Resources | None = None
+    """What the container of this kind of step asks for and may use, in place of `resources` of all steps."""
+    pool: PlainText | None = None
+    """Airflow pool of this kind of task, in place of `pool` of all tasks."""
 
 
 class VerifyLimitsSection(StepLimitsSection):

@@ -12,13 +12,18 @@ from dpone_core.cli.output import deliver, require_current
 from dpone_core.cli.parser import UsageError
 from dpone_core.contracts.pack import render_pack
 from dpone_core.contracts.run_spec import render_run_spec
+from dpone_core.model.visible_text import visible
 from dpone_core.use_cases.gitops import (
     DagFileRequest,
     Scalar,
     compile_manifest,
+    find_platform,
     find_run_specs,
     pack_manifest,
+    read_run_spec,
     render_dag_file,
+    render_platform,
+    run_spec_changes,
 )
 
 
@@ -37,12 +42,30 @@ def run_spec(context: CommandContext) -> int:
         Path(arguments.manifest),
         pack_file=Path(arguments.pack),
         platform_file=Path(arguments.platform),
+        environment=arguments.environment,
         selector=arguments.selector,
         project_dir=arguments.project_dir,
     )
+    if arguments.diff is not None:
+        changes = run_spec_changes(read_run_spec(Path(arguments.diff)), spec)
+        context.console.artifact("".join(f"{visible(line)}\n" for line in changes) or "nothing changes\n")
+        return 0
+    for name in spec.platform.second_containers:
+        context.console.note(
+            f"the pod template has a container '{name}' beside the step: its task waits until that ends as well; make "
+            "it a native sidecar, an init container with restartPolicy: Always"
+        )
     steps = " -> ".join(step.step_id for step in spec.steps)
     summary = f"{spec.fingerprint}  {arguments.output}\n  {steps} -> outcome_gate"
     return _hand_over(context, render_run_spec(spec), summary)
+
+
+def platform(context: CommandContext) -> int:
+    """Prints the platform file with an environment merged over it, whole or for one process."""
+    arguments = context.arguments
+    found = find_platform(Path(arguments.platform), arguments.environment)
+    context.console.artifact(render_platform(found, arguments.process))
+    return 0
 
 
 def dag_factory(context: CommandContext) -> int:

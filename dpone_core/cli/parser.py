@@ -221,10 +221,28 @@ def _add_gitops(commands: _Commands) -> None:
     spec.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
     spec.add_argument("--pack", metavar="FILE", required=True, help="the reviewed pack of this manifest")
     spec.add_argument("--platform", metavar="FILE", required=True, help="image, secrets and limits")
+    _add_environment(spec)
     spec.add_argument("--output", metavar="FILE", help="write the run-spec here instead of stdout")
     spec.add_argument("--check", action="store_true", help="with --output: fail if the file is not up to date")
+    spec.add_argument(
+        "--diff", metavar="FILE", help="print what changes against this run-spec, for a review; nothing is written"
+    )
     _add_project(spec)
+    _add_platform(artifacts)
     _add_dag_factory(artifacts)
+
+
+def _add_environment(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--environment", metavar="NAME", help="merge platform.NAME.yaml, beside the platform file, over it"
+    )
+
+
+def _add_platform(artifacts: _Commands) -> None:
+    parser = _new(artifacts, "platform", "gitops:platform", "Print the platform file as it is merged.")
+    parser.add_argument("--platform", metavar="FILE", required=True, help="image, secrets and limits")
+    _add_environment(parser)
+    parser.add_argument("--process", metavar="NAME", help="what it decides for this process")
 
 
 def _add_dag_factory(artifacts: _Commands) -> None:

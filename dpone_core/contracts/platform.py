@@ -51,6 +51,7 @@ IDENTITY_VARIABLES: Final = frozenset(
         "DPONE_INTERVAL_END",
         "DPONE_STEP_RECEIPTS",
         "DPONE_TRANSFER_PLAN",
+        "DPONE_UPSTREAM",
         "DPONE_AIRFLOW_MAPPING_ITEM",
     }
 )
@@ -68,6 +69,14 @@ _KEYWORDS: Final = """
 """
 OWN_KEYWORDS: Final = frozenset(_KEYWORDS.split())
 """Arguments of the operator that dpone sets itself, or that would break the check of step receipts."""
+_MORE_KEYWORDS: Final = """
+    base_container_status_polling_interval cluster_context configmaps container_logs container_name_log_prefix_enabled
+    dns_config dnspolicy env_from host_aliases hostname hostnetwork init_container_logs init_containers
+    log_events_on_startup log_formatter logging_interval pod_runtime_info_envs pod_template_dict ports
+    progress_callback runtime_class_name schedulername subdomain trigger_kwargs xcom_sidecar_container_security_context
+"""
+POD_OPERATOR_KEYWORDS: Final = frozenset(_MORE_KEYWORDS.split())
+"""The other arguments of the operator of the oldest supported provider: what a platform may add."""
 _OWN_LABELS: Final = frozenset(
     {"dag_id", "task_id", "run_id", "map_index", "try_number", "kubernetes_pod_operator", "already_checked"}
 )
@@ -97,6 +106,12 @@ def _refuse_own_keywords(arguments: dict[str, JsonValue]) -> dict[str, JsonValue
             raise refusal(
                 f"'{name}' is set by dpone and cannot be overridden", "use the platform setting, or remove it"
             )
+        if name not in POD_OPERATOR_KEYWORDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, POD_OPERATOR_KEYWORDS, 1)
+            guess = f", did you mean '{near[0]}'?" if near else ""
+            raise refusal(f"KubernetesPodOperator has no argument '{name}'{guess}", "correct the name, or remove it")
     return arguments
 
 
@@ -235,6 +250,19 @@ class PlatformSettings(Contract):
                 fix="raise it, or lower the step's timeout_seconds",
             )
         return self.active_deadline_seconds
+
+    @property
+    def second_containers(self) -> tuple[str, ...]:
+        """Containers of an inline pod template beside the step's own. A task waits until they end as well, so that one
+        that does not end keeps it for ever; a native sidecar, an init container that restarts always, is none of them.
+        """
+        template = self.kubernetes_pod_operator.get("pod_template_dict")
+        spec = template.get("spec") if isinstance(template, Mapping) else None
+        containers = spec.get("containers") if isinstance(spec, Mapping) else None
+        named = (
+            [one.get("name") for one in containers if isinstance(one, Mapping)] if isinstance(containers, list) else []
+        )
+        return tuple(str(name) for name in named if name != "base")
 
     def is_durable_path(self, path: str) -> bool:
         """Whether a file that a pod writes at this absolute path is still there after the pod."""

@@ -214,6 +214,63 @@ class VolumeMount(Contract):
     """Whether writing is refused."""
 
 
+_VOLUME_KINDS: Final = ("persistent_volume_claim", "config_map", "secret", "empty_dir", "nfs", "csi", "projected")
+
+
+def _require_one(part: Contract, what: str, kinds: tuple[str, ...]) -> None:
+    if sum(getattr(part, kind) not in (None, ()) for kind in kinds) != 1:
+        raise refusal(f"{what} is exactly one of {', '.join(kinds)}", "name one of them")
+
+
+class NfsShare(Contract):
+    """A directory of a file server."""
+
+    server: PlainText
+    """Host name or address of the server."""
+    path: AbsolutePath
+    """Directory that it exports."""
+    read_only: bool = False
+    """Whether writing is refused."""
+
+
+class CsiVolume(Contract):
+    """A volume that a driver of the cluster makes for the pod, for example the secrets store."""
+
+    driver: Annotated[str, QUALIFIED_NAME]
+    """Name of the driver."""
+    read_only: bool = False
+    """Whether writing is refused."""
+    volume_attributes: LiteralTexts = Field(default_factory=dict)
+    """What the driver is told, for example `{secretProviderClass: orders}`."""
+
+
+class ServiceAccountToken(Contract):
+    """A token of the pod's service account for one audience."""
+
+    path: PlainText
+    """File name below the mount path."""
+    audience: PlainText | None = None
+    """Who accepts the token; unless given the API server."""
+    expiration_seconds: Annotated[int, Field(ge=600, le=2**31 - 1)] = 3600
+    """Lifetime; the cluster renews the file before it ends."""
+
+
+class Projection(Contract):
+    """One source of a projected volume, of exactly one kind."""
+
+    secret: ObjectName | None = None
+    """A Secret as files."""
+    config_map: ObjectName | None = None
+    """A ConfigMap as files."""
+    service_account_token: ServiceAccountToken | None = None
+    """A token of the pod's service account."""
+
+    @model_validator(mode="after")
+    def _require_one_kind(self) -> Self:
+        _require_one(self, "a projected source", ("secret", "config_map", "service_account_token"))
+        return self
+
+
 class Volume(Contract):
     """One volume of the pods, of exactly one kind, and where it is mounted."""
 
@@ -227,19 +284,21 @@ class Volume(Contract):
     """A Secret as files."""
     empty_dir: EmptyDir | None = None
     """Scratch space; `{}` for the defaults."""
+    nfs: NfsShare | None = None
+    """A file server's directory: what is written there outlives the pod."""
+    csi: CsiVolume | None = None
+    """A volume that lives and ends with the pod, made by a driver of the cluster."""
+    projected: Annotated[tuple[Projection, ...], Field(max_length=16)] = ()
+    """Several sources in one directory."""
     mounts: Annotated[tuple[VolumeMount, ...], Field(min_length=1, max_length=32)]
     """Where the step's container sees it."""
 
     @model_validator(mode="after")
     def _require_one_kind(self) -> Self:
-        kinds = (self.persistent_volume_claim, self.config_map, self.secret, self.empty_dir)
-        if sum(kind is not None for kind in kinds) != 1:
-            raise refusal(
-                "a volume is exactly one of persistent_volume_claim, config_map, secret, empty_dir", "name one of them"
-            )
+        _require_one(self, "a volume", _VOLUME_KINDS)
         return self
 
     @property
     def is_durable(self) -> bool:
         """Whether what a pod writes there outlives it."""
-        return self.persistent_volume_claim is not None
+        return self.persistent_volume_claim is not None or (self.nfs is not None and not self.nfs.read_only)

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, StringConstraints, ValidationInfo, model_validator
 
 from dpone_core.contracts.platform import PlatformSettings
-from dpone_core.contracts.pod_parts import TEMPLATE_TOKENS
+from dpone_core.contracts.pod_parts import TEMPLATE_TOKENS, PlainText, Resources
 from dpone_core.contracts.seal import add_seal, read_seal
 from dpone_core.contracts.wire import (
     Contract,
@@ -42,6 +42,7 @@ MAX_STEPS: Final = 64
 MAX_RECEIPTS_FROM: Final = 16
 RECEIPT_PATH: Final = "/airflow/xcom/return.json"
 
+_LIMITS: Final = ("timeout_seconds", "retries", "max_parallel", "resources", "pool")
 _FAN_OUT: Final = (StepKind.TRANSFER_PLAN, StepKind.TRANSFER_PARTITION)
 _SEAL_IS_INTACT: Final = object()
 """Validation context of a document whose seal is intact: its other rules were checked when it was written."""
@@ -80,7 +81,7 @@ class RunSpecStep(Contract):
     time.
 
     `timeout_seconds` limits the running time of the pod without its start-up; `retries` counts repeats after the first
-    try.
+    try. `resources` and `pool` stand in place of the platform's.
     """
 
     step_id: StepId
@@ -89,6 +90,8 @@ class RunSpecStep(Contract):
     receipts_from: Annotated[tuple[StepId, ...], Field(max_length=MAX_RECEIPTS_FROM)] = ()
     timeout_seconds: Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
     retries: Annotated[int, Field(ge=0, le=10)]
+    resources: Resources | None = None
+    pool: PlainText | None = None
     without_receipt: WithoutReceipt
     argv: Annotated[tuple[Argument, ...], Field(min_length=2, max_length=64)]
     secret_env: Annotated[tuple[SecretEnv, ...], Field(max_length=32)] = ()
@@ -161,15 +164,30 @@ class RunSpec(Contract):
 
     @cached_property
     def fingerprint(self) -> str:
-        """`sha256:` and 64 hex digits over the canonical JSON of the document with all defaults. Computed once per
-        instance.
+        """`sha256:` and 64 hex digits over what decides what the steps do: the canonical JSON of the document with all
+        defaults, without limits of time and repetition, and of the platform only variables and the bundle's place.
+
+        Receipts state it. A changed timeout, pool or toleration leaves it, so that a deployment of one during a run
+        does not part the receipts of that run. Computed once per instance.
         """
-        return fingerprint(self.wire())
+        return self.compute_fingerprint()
+
+    def compute_fingerprint(self) -> str:
+        """The fingerprint, computed anew from the content, whatever seal the document was read with."""
+        document = self.wire()
+        document["platform"] = self.platform.model_dump(mode="json", include={"env", "bundle_root"})
+        steps = [step.model_dump(mode="json", by_alias=True, exclude=set(_LIMITS)) for step in self.steps]
+        return fingerprint({**document, "steps": steps})
 
     @property
     def load(self) -> RunSpecStep:
         """The only step of kind load."""
         return next(step for step in self.steps if step.kind is StepKind.LOAD)
+
+    def upstream_of(self, step: RunSpecStep) -> tuple[str, ...]:
+        """The steps whose receipts `step` follows: those it depends on; in place of a mapped step, its plan."""
+        by_id = {one.step_id: one for one in self.steps}
+        return tuple(by_id[needed].mapped_over or needed for needed in step.depends_on)
 
     @property
     def mapped(self) -> RunSpecStep | None:
@@ -206,7 +224,7 @@ def render_run_spec(spec: RunSpec) -> bytes:
     """The bytes of the committed file: indented JSON without default values, the seal as its last field."""
     document = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     body = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-    return add_seal(body, fingerprint=spec.fingerprint, dpone_version=__version__)
+    return add_seal(body, fingerprint=spec.compute_fingerprint(), dpone_version=__version__)
 
 
 def _seal_error() -> ContractInvalidError:

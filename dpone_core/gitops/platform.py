@@ -127,17 +127,32 @@ class PlatformFile:
             raise ManifestInvalidError(problems)
 
 
-def read_platform(content: bytes, name: str) -> PlatformFile:
-    """Reads a platform file. Raises ManifestInvalidError with positions when it is not a valid dpone.platform.v1
-    document.
+def read_platform(content: bytes, name: str, overlay: tuple[bytes, str] | None = None) -> PlatformFile:
+    """Reads a platform file and, merged over it, the one of an environment: mappings key by key, lists and single
+    values replace.
+
+    `overlay` is its content and name. Raises ManifestInvalidError, positions in the file that authored what is wrong,
+    when both together are no valid dpone.platform.v1 document.
     """
     document = read_document(content, file=name)
+    if overlay is not None:
+        document = _overlaid(document, read_document(overlay[0], file=overlay[1]))
     section = findings_of(PlatformSection, document.value)
     nulls = tuple(null_findings(document.value))
     found = (*nulls, *section) if isinstance(section, tuple) else nulls
     if found or isinstance(section, tuple):
         raise ManifestInvalidError(sort_problems(problem_at(document, one, one.path) for one in found))
     return PlatformFile(section=section, document=document)
+
+
+def _overlaid(base: Document, over: Document) -> Document:
+    merged = merge(Layer(origin=(), value=base.value), Layer(origin=(), value=over.value))
+    return Document(
+        file=over.file,
+        value=merged.value,
+        keys={**base.keys, **over.keys},
+        values={**base.values, **over.values},
+    )
 
 
 def _mapping(value: object) -> Mapping[str, object]:

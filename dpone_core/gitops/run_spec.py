@@ -6,6 +6,7 @@ ranges are planned by a step of their own and staged by a step that Airflow maps
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -38,6 +39,7 @@ from dpone_core.model.vocabulary import (
 )
 
 BUNDLE_VERIFY: Final = "bundle_verify"
+_NO_STEP_ID: Final = re.compile(r"[^a-z0-9_]")
 _REPEATABLE_WITHOUT_RECEIPT: Final = frozenset({StrategyMode.FULL_REFRESH})
 
 
@@ -122,7 +124,7 @@ def _hook_step(request: CompileRequest, hook: HookDefinition, behind: str) -> di
     once = hook.retry_policy is HookRetryPolicy.NONE
     limits: StepLimitsSection = request.platform.steps.hook
     if once:
-        limits = StepLimitsSection(timeout_seconds=limits.timeout_seconds, retries=0)
+        limits = limits.model_copy(update={"retries": 0})
     hooks = request.plan.pre_hooks if hook.phase is HookPhase.PRE else request.plan.post_hooks
     separate = {other.id for other in separate_hooks(hooks)}
     waits_for = tuple(hook_step_id(needed, hook.phase) for needed in hook.depends_on if needed in separate) or (behind,)
@@ -150,7 +152,8 @@ def _connection_ref(request: CompileRequest, hook: HookDefinition) -> str | None
 
 
 def _load_id(request: CompileRequest) -> str:
-    return f"dpone_run_{request.plan.process}"
+    """`dpone_run_orders`. A step id holds fewer characters than a process name: a hyphen, say, becomes `_`."""
+    return f"dpone_run_{_NO_STEP_ID.sub('_', request.plan.process.lower())}"
 
 
 def _load_step(
@@ -243,6 +246,7 @@ def _step(
         "depends_on": list(depends_on),
         "timeout_seconds": limits.timeout_seconds,
         "retries": limits.retries,
+        **limits.model_dump(mode="json", include={"resources", "pool"}, exclude_none=True, exclude_defaults=True),
         "without_receipt": without_receipt.value,
         "argv": [*argv, "--receipt-path", RECEIPT_PATH],
     }

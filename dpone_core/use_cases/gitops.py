@@ -6,16 +6,20 @@ What a step asks of its bundle is in `use_cases.verify`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from dpone_core.contracts.pack import Pack
-from dpone_core.contracts.run_spec import RunSpec
+from dpone_core.contracts.run_spec import MAX_RUN_SPEC_BYTES, RunSpec, parse_run_spec
 from dpone_core.errors import ETLConfigurationError
+from dpone_core.gitops.changes import run_spec_changes
 from dpone_core.gitops.dag_factory import RUN_SPEC_SUFFIX, DagFileRequest, Scalar, render_dag_file
 from dpone_core.gitops.pack import load_pack_file, pack_of, require_pack
-from dpone_core.gitops.platform import read_platform
+from dpone_core.gitops.platform import PlatformFile, read_platform
 from dpone_core.gitops.run_spec import CompileRequest, compile_run_spec, used_refs
 from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
 from dpone_core.manifest.processes import validate_document
@@ -29,12 +33,17 @@ __all__ = [
     "DagFileRequest",
     "Scalar",
     "compile_manifest",
+    "find_platform",
     "find_run_specs",
     "pack_manifest",
+    "read_run_spec",
     "render_dag_file",
+    "render_platform",
+    "run_spec_changes",
 ]
 
 MAX_PLATFORM_BYTES: Final = 1 << 20
+_ENVIRONMENT: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 def pack_manifest(path: Path, *, env: Mapping[str, str] | None = None, project_dir: str | Path | None = None) -> Pack:
@@ -42,11 +51,24 @@ def pack_manifest(path: Path, *, env: Mapping[str, str] | None = None, project_d
     return pack_of(load_manifest(path, project_root=find_project_root(project_dir, snapshot_env(env))))
 
 
+def read_run_spec(path: Path) -> RunSpec:
+    """The run-spec in a file. Raises ETLConfigurationError, code DPONE_RUN_SPEC_NOT_FOUND or DPONE_RUN_SPEC_INVALID."""
+    try:
+        return parse_run_spec(read_file_bounded(path, MAX_RUN_SPEC_BYTES))
+    except (OSError, DocumentTooLargeError):
+        raise ETLConfigurationError(
+            f"'{display_name(path)}' cannot be read as a run-spec",
+            code="DPONE_RUN_SPEC_NOT_FOUND",
+            fix="name a file that dpone gitops airflow run-spec has written",
+        ) from None
+
+
 def compile_manifest(
     path: Path,
     *,
     pack_file: Path,
     platform_file: Path,
+    environment: str | None = None,
     selector: str | None = None,
     env: Mapping[str, str] | None = None,
     project_dir: str | Path | None = None,
@@ -61,7 +83,7 @@ def compile_manifest(
     pack = load_pack_file(pack_file)
     require_pack(pack, pack.pack_fingerprint, manifest)
     planned = plan_authored(manifest, configs[0])
-    platform = read_platform(_read_platform_file(platform_file), display_name(platform_file))
+    platform = find_platform(platform_file, environment)
     platform.require_known(_find_process_names(platform.overridden_processes(), manifest))
     spec = compile_run_spec(
         CompileRequest(
@@ -125,6 +147,36 @@ def _path_inside(path: Path, root: Path) -> str:
         raise ETLConfigurationError(
             "the pack lies outside the project", code="DPONE_PACK_OUTSIDE_PROJECT", fix="write it below --project-dir"
         ) from None
+
+
+def find_platform(path: Path, environment: str | None = None) -> PlatformFile:
+    """The platform file, with `platform.<environment>.yaml` beside it merged over it.
+
+    Raises ManifestInvalidError, or ETLConfigurationError, code DPONE_PLATFORM_NOT_FOUND.
+    """
+    if environment is None:
+        return read_platform(_read_platform_file(path), display_name(path))
+    if not _ENVIRONMENT.fullmatch(environment):
+        raise ETLConfigurationError(
+            "an environment is named by lower-case letters, digits, '_' and '-'", fix="for example --environment prod"
+        )
+    over = path.with_name(f"{path.stem}.{environment}{path.suffix}")
+    overlay = (_read_platform_file(over), display_name(over))
+    return read_platform(_read_platform_file(path), display_name(path), overlay)
+
+
+def render_platform(platform: PlatformFile, process: str | None = None) -> str:
+    """YAML of the merged file, or of what it decides for one process: what a run-spec is compiled with."""
+    document: object = platform.document.value
+    if process is not None:
+        of = platform.of(process)
+        document = {
+            "image": of.image,
+            "connections": {name: key.model_dump(mode="json") for name, key in of.connections.items()},
+            "steps": of.steps.model_dump(mode="json", exclude_none=True),
+            "settings": of.settings.model_dump(mode="json", exclude_defaults=True),
+        }
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
 
 def _read_platform_file(path: Path) -> bytes:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from kubernetes.client import ApiClient
 
 from tests.airflow.compat import DagSerialization, bag_of
@@ -23,6 +25,7 @@ def main(folder: str, result_file: str) -> None:
             str(Path(file).relative_to(folder) if Path(file).is_absolute() else file): error
             for file, error in bag.import_errors.items()
         },
+        "arguments": sorted(set(signature(KubernetesPodOperator.__init__).parameters) - {"self", "kwargs"}),
         "dags": {dag_id: described(dag) for dag_id, dag in sorted(bag.dags.items())},
     }
     Path(result_file).write_text(json.dumps(result, default=str), encoding="utf-8")

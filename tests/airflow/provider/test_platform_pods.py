@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from dpone_core.contracts.platform import PlatformSettings
+from dpone_core.contracts.platform import OWN_KEYWORDS, POD_OPERATOR_KEYWORDS, PlatformSettings
 from dpone_core.resources import dag_factories_directory
 from tests.airflow.airflow_environment import AirflowEnvironment
-from tests.spec.contracts.documents import run_spec_document
+from tests.spec.contracts.documents import hook_step, load_step, run_spec_document, verify_step
 
 pytestmark = pytest.mark.airflow
 
@@ -24,6 +24,9 @@ COMPLETE: dict[str, Any] = json.loads((HERE / "complete_platform.json").read_tex
 OVERRIDE = '{"namespace": "other", "labels": {"tier": "1"}, "tolerations": []}'
 DECLARED_ELSEWHERE = {"durable_paths", "local_pod_runner", "in_cluster", "config_file", "pod_template_file"}
 UNKNOWN_ARGUMENT = {"kubernetes_pod_operator": {"no_such_argument": 1}}
+REFUSED_ARGUMENT = {"kubernetes_pod_operator": {"ports": 7}}
+SMALL: dict[str, Any] = {"requests": {"memory": "128Mi"}, "limits": {"memory": "256Mi"}}
+STEPS = [{**verify_step(), "resources": SMALL, "pool": "checks"}, hook_step(), load_step()]
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +37,13 @@ def parsed(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.Tem
         "complete": (COMPLETE, factory),
         "overridden": (COMPLETE, factory.replace("(dag=dag)", f"(dag=dag, platform={OVERRIDE})")),
         "unknown": (UNKNOWN_ARGUMENT, factory),
+        "refused": (REFUSED_ARGUMENT, factory),
     }
     for name, (platform, text) in variants.items():
         folder = root / name
         folder.mkdir()
         (folder / "dag.py").write_text(text.replace('"orders"', f'"{name}"'), encoding="utf-8")
-        document = json.dumps(run_spec_document(platform=platform))
+        document = json.dumps(run_spec_document(platform=platform, steps=STEPS))
         (folder / f"{name}.run_spec.json").write_text(document, encoding="utf-8")
     result = root / "result.json"
     airflow_environment.run_script(HERE / "parse_dags.py", str(root), str(result))
@@ -122,9 +126,34 @@ def test_volumes_of_every_kind_arrive_with_their_mounts(spec: dict[str, Any], ba
     assert volumes["certificates"]["secret"]["secretName"] == "ca-bundle"
     assert volumes["settings"]["configMap"]["name"] == "dpone-settings"
     assert volumes["scratch"]["emptyDir"] == {"sizeLimit": "10Gi"}
+    assert volumes["share"]["nfs"] == {"server": "files.example.com", "path": "/exports/dpone", "readOnly": True}
+    assert volumes["vault"]["csi"] == {
+        "driver": "secrets-store.csi.k8s.io",
+        "readOnly": True,
+        "volumeAttributes": {"secretProviderClass": "orders"},
+    }
+    assert volumes["identity"]["projected"]["sources"] == [
+        {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 600}},
+        {"secret": {"name": "ca-bundle"}},
+        {"configMap": {"name": "dpone-settings"}},
+    ]
     mounts = {one["mountPath"]: one for one in base["volumeMounts"]}
     assert mounts["/etc/certificates"]["readOnly"] is True and mounts["/etc/dpone"]["subPath"] == "a.yaml"
     assert {"/evidence", "/scratch", "/var/tmp", "/airflow/xcom"} <= set(mounts)
+
+
+def test_a_step_has_resources_and_a_pool_of_its_own(parsed: dict[str, Any]) -> None:
+    tasks = parsed["dags"]["complete"]["tasks"]
+    pools = {name: task["pool"] for name, task in parsed["dags"]["complete"]["read_back"]["tasks"].items()}
+    verify, main = (f"dpone_flights.{name}" for name in ("bundle_verify", "dpone_run_flights"))
+    base = next(one for one in tasks[verify]["pod"]["spec"]["containers"] if one["name"] == "base")
+    assert base["resources"] == SMALL
+    assert (pools[verify], pools[main]) == ("checks", COMPLETE["pool"])
+
+
+def test_what_a_platform_may_pass_on_is_what_the_installed_operator_takes(parsed: dict[str, Any]) -> None:
+    own, further = set(parsed["arguments"]) & OWN_KEYWORDS, set(parsed["arguments"]) - OWN_KEYWORDS
+    assert further == POD_OPERATOR_KEYWORDS and own
 
 
 def test_times_arrive(parsed: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -159,5 +188,18 @@ def test_every_dag_reads_back_as_it_was_written(parsed: dict[str, Any]) -> None:
         assert dag["read_back"] == dag["authored"]
 
 
-def test_an_argument_that_the_installed_operator_lacks_is_an_import_error(parsed: dict[str, Any]) -> None:
-    assert "the installed operator has no argument no_such_argument" in parsed["import_errors"]["unknown/dag.py"]
+@pytest.mark.parametrize(
+    ("dag", "group", "code", "says"),
+    [
+        ("unknown", "dpone_unknown", "DPONE_RUN_SPEC_INVALID", "KubernetesPodOperator has no argument"),
+        ("refused", "dpone_flights", "DPONE_RUN_SPEC_NOT_WIRED", "Airflow refuses a task of this run-spec (TypeError"),
+    ],
+)
+def test_an_argument_that_the_operator_lacks_or_refuses_fails_its_process_alone(
+    parsed: dict[str, Any], dag: str, group: str, code: str, says: str
+) -> None:
+    tasks = parsed["dags"][dag]["tasks"]
+    assert set(tasks) == {f"{group}.broken_run_spec", f"{group}.outcome_gate"}
+    problem = tasks[f"{group}.broken_run_spec"]["doc_md"]
+    assert problem.startswith(f"{code}: ") and says in problem
+    assert parsed["import_errors"] == {}

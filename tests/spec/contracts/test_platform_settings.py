@@ -68,3 +68,32 @@ def test_a_literal_that_looks_like_a_secret_is_refused_in_code_too_and_not_shown
 def test_a_reference_to_a_secret_is_no_secret() -> None:
     further = {"env_from": [{"secretRef": {"name": "dpone-settings"}}], "init_containers": [{"name": "a"}]}
     assert PlatformSettings.of({"kubernetes_pod_operator": further}).kubernetes_pod_operator == further
+
+
+def test_an_argument_that_the_operator_does_not_have_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ETLConfigurationError) as caught:
+        PlatformSettings.of({"kubernetes_pod_operator": {"init_container": []}})
+    assert "KubernetesPodOperator has no argument 'init_container', did you mean 'init_containers'?" in str(
+        caught.value
+    )
+
+
+def test_containers_beside_the_step_are_named_and_a_native_sidecar_is_none_of_them() -> None:
+    template = {"spec": {"containers": [{"name": "base"}, {"name": "proxy"}], "initContainers": [{"name": "sidecar"}]}}
+    settings = PlatformSettings.of({"kubernetes_pod_operator": {"pod_template_dict": template}})
+    assert settings.second_containers == ("proxy",) and PlatformSettings.of(None).second_containers == ()
+
+
+@pytest.mark.parametrize(
+    "volume", [{}, {"nfs": {"server": "s", "path": "/x"}, "empty_dir": {}}, {"projected": [{}]}, {"csi": {}}]
+)
+def test_a_volume_is_of_exactly_one_complete_kind(volume: dict[str, Any]) -> None:
+    with pytest.raises(ETLConfigurationError):
+        PlatformSettings.of({"volumes": [{"name": "v", "mounts": [{"path": "/v"}], **volume}]})
+
+
+def test_a_file_server_s_directory_keeps_what_is_written_there() -> None:
+    share = {"name": "v", "mounts": [{"path": "/v"}], "nfs": {"server": "s", "path": "/x"}}
+    assert PlatformSettings.of({"volumes": [share]}).is_durable_path("/v/a")
+    read_only = {**share, "nfs": {"server": "s", "path": "/x", "read_only": True}}
+    assert not PlatformSettings.of({"volumes": [read_only]}).is_durable_path("/v/a")

@@ -54,15 +54,50 @@ def test_rendering_and_parsing_give_the_same_run_spec_and_fingerprint() -> None:
     assert render_run_spec(again) == render_run_spec(spec)
 
 
-def test_the_fingerprint_ignores_spelled_out_defaults_and_key_order_and_nothing_else() -> None:
+def fingerprint_with(change: Callable[[dict[str, Any]], object]) -> str:
+    document = copy.deepcopy(run_spec_document())
+    change(document)
+    return parse_run_spec(json.dumps(document)).fingerprint
+
+
+def test_the_fingerprint_ignores_spelled_out_defaults_and_key_order() -> None:
     document = run_spec_document()
     spelled = copy.deepcopy(document)
     spelled["steps"][0].update({"receipts_from": [], "secret_env": [], "hook": None})
     spelled = dict(reversed(list(spelled.items())))
-    changed = copy.deepcopy(document)
-    changed["steps"][2]["retries"] = 2
-    fingerprints = [parse_run_spec(json.dumps(one)).fingerprint for one in (document, spelled, changed)]
-    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+    first, second = (parse_run_spec(json.dumps(one)).fingerprint for one in (document, spelled))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["steps"][2].update(retries=2),
+        lambda d: d["steps"][2].update(timeout_seconds=77),
+        lambda d: d.update(platform={"pool": "small", "tolerations": [{"key": "spot", "operator": "Exists"}]}),
+        lambda d: d.update(platform={"startup_timeout_seconds": 99, "labels": {"team": "dwh"}}),
+    ],
+    ids=["retries", "timeout", "pool and tolerations", "start-up and labels"],
+)
+def test_a_limit_or_a_setting_of_the_cluster_leaves_the_fingerprint(change: Callable[[dict[str, Any]], object]) -> None:
+    assert fingerprint_with(change) == parse_run_spec(json.dumps(run_spec_document())).fingerprint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(image=d["image"].replace("sha256:", "sha256:0")[: len(d["image"])]),
+        lambda d: d["steps"][2]["argv"].append("--strict"),
+        lambda d: d.update(pack_fingerprint="sha256:" + "9" * 64),
+        lambda d: d.update(policy_snapshot_id="sha256:" + "9" * 64),
+        lambda d: d["steps"][2]["secret_env"][0].update(key="other"),
+        lambda d: d.update(platform={"env": {"DPONE_EVIDENCE_DIR": "/elsewhere"}}),
+        lambda d: d.update(platform={"bundle_root": "/elsewhere"}),
+    ],
+    ids=["image", "argv", "pack", "policy", "secret", "variable", "bundle root"],
+)
+def test_whatever_decides_what_a_step_does_changes_the_fingerprint(change: Callable[[dict[str, Any]], object]) -> None:
+    assert fingerprint_with(change) != parse_run_spec(json.dumps(run_spec_document())).fingerprint
 
 
 @pytest.mark.parametrize(
@@ -235,3 +270,9 @@ def test_a_seal_does_not_excuse_a_field_of_the_wrong_type() -> None:
 )
 def test_the_platform_section_is_closed_and_literal(platform: dict[str, Any], path: str) -> None:
     assert refusal(run_spec_document(platform=platform)).path == path
+
+
+def test_a_seal_is_made_of_the_content_and_not_of_the_seal_before() -> None:
+    spec = parse_run_spec(json.dumps(run_spec_document()))
+    spec.__dict__["fingerprint"] = "sha256:" + "0" * 64
+    assert parse_run_spec(render_run_spec(spec)).fingerprint == spec.compute_fingerprint() != spec.fingerprint

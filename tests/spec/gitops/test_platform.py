@@ -113,8 +113,8 @@ def test_a_deadline_below_a_step_s_limit_is_refused(project: Project) -> None:
     assert "before its step's own limit" in refused(project, defaults={"active_deadline_seconds": 100}).message
 
 
-def test_the_fingerprint_covers_the_section(project: Project) -> None:
-    first, second = compiled(project), compiled(project, defaults={"namespace": "other"})
+def test_the_fingerprint_covers_the_variables_of_the_section(project: Project) -> None:
+    first, second = compiled(project), compiled(project, defaults={"env": {"TZ": "UTC"}})
     assert first.fingerprint != second.fingerprint
     assert parse_run_spec(render_run_spec(second)).fingerprint == second.fingerprint
 
@@ -198,3 +198,18 @@ def test_checkpoints_in_files_need_a_volume(project: Project) -> None:
     split = {"partitioning": {"column": "id", "num_partitions": 2, "checkpoints": "file"}}
     project.written(flow(sink__type="clickhouse", source__options=split))
     assert "checkpoints of type file" in refused(project).message
+
+
+def test_each_kind_of_step_has_its_own_resources_and_pool(project: Project) -> None:
+    small = {"requests": {"memory": "256Mi"}}
+    spec = compiled(project, steps={"bundle_verify": {"resources": small, "pool": "checks"}})
+    verify, *others = spec.steps
+    assert verify.resources is not None and verify.resources.requests == {"memory": "256Mi"}
+    assert verify.pool == "checks"
+    assert {step.pool for step in others} == {None} and {step.resources for step in others} == {None}
+
+
+def test_a_process_name_that_is_no_step_id_is_spelt_as_one(project: Project) -> None:
+    project.written(flow(name="shop-orders", sink__type="clickhouse"))
+    spec = compiled(project)
+    assert (spec.process, spec.load.step_id) == ("shop-orders", "dpone_run_shop_orders")
