@@ -1,7 +1,8 @@
 """One process as one DAG of visible tasks: verify, hooks, load, outcome gate.
 
 Copy this file beside `orders.run_spec.json` (compiled by `dpone gitops airflow run-spec`) and change what is marked.
-The run-spec is read from `<dag_id>.run_spec.json` in this folder; a missing or broken one is an import error.
+The run-spec is read from `<dag_id>.run_spec.json` in this folder; in the place of a missing or broken one stands a
+task that fails and says why.
 """
 
 from datetime import UTC, datetime

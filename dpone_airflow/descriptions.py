@@ -5,6 +5,7 @@ Contract: DAG-15, AIR-25.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -49,8 +50,10 @@ def partitions_document(spec: RunSpec) -> str:
     )
 
 
-def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
-    """Markdown of the task group; warns where the DAG allows runs in parallel, which compete for one target."""
+def group_document(spec: RunSpec, *, max_active_runs: int, ignored: Sequence[str] = ()) -> str:
+    """Markdown of the task group; warns where the DAG allows runs in parallel, which compete for one target, and names
+    the `default_args` that have no effect because the run-spec decides them.
+    """
     lines = [
         f"dpone process **{spec.process}** from `{spec.manifest}`.",
         "",
@@ -60,6 +63,8 @@ def group_document(spec: RunSpec, *, max_active_runs: int) -> str:
     ]
     if max_active_runs != 1:
         lines.append(f"- set max_active_runs=1 (now {max_active_runs}): parallel runs compete for one target")
+    if ignored:
+        lines.append(f"- default_args without effect, the run-spec decides: {', '.join(ignored)}")
     return "\n".join(lines)
 
 

@@ -13,17 +13,11 @@ from pathlib import Path
 import airflow.providers.cncf.kubernetes.operators.pod  # noqa: F401
 from airflow.providers.common.compat.sdk import DAG
 
-from dpone_airflow.tasks import (
-    load_run_specs,
-    report_broken_run_specs,
-    wire_dpone_gitops_task_group,
-    wire_dpone_gitops_task_with_gate,
-)
+from dpone_airflow.tasks import load_run_specs, wire_dpone_gitops_task_group, wire_dpone_gitops_task_with_gate
 
 RUN_SPECS = Path(os.environ.get("DPONE_RUN_SPECS") or Path(__file__).parent)
 
-run_specs, problems = load_run_specs(RUN_SPECS)
-broken_run_specs = report_broken_run_specs(problems)
+run_specs = load_run_specs(RUN_SPECS)
 
 
 def nyc_dag(dag_id, *tags):

@@ -53,14 +53,14 @@ def parsed(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.Tem
 
 
 def test_a_dag_per_process_carries_its_steps_and_its_gate(parsed: dict[str, Any]) -> None:
-    assert set(parsed["dags"]) == {"flights", "airports", "ranges", "warehouse"}
+    assert set(parsed["dags"]) == {"flights", "airports", "ranges", "broken", "warehouse"}
     assert list(parsed["dags"]["airports"]["groups"]) == ["dpone_airports"]
     assert "dpone_airports.outcome_gate" in parsed["dags"]["airports"]["tasks"]
 
 
 def test_one_dag_holds_a_group_with_its_own_gate_per_process(parsed: dict[str, Any]) -> None:
     tasks = parsed["dags"]["warehouse"]["tasks"]
-    assert set(parsed["dags"]["warehouse"]["groups"]) == {"airports", "flights", "ranges"}
+    assert set(parsed["dags"]["warehouse"]["groups"]) == {"airports", "broken", "flights", "ranges"}
     for name in ("airports", "flights", "ranges"):
         upstream = tasks[f"{name}.outcome_gate"]["upstream"]
         assert upstream and all(task.startswith(f"{name}.") for task in upstream)
@@ -101,6 +101,10 @@ def test_owner_and_asset_stand_where_they_were_asked_for(parsed: dict[str, Any])
     assert not any(task["outlets"] for task in parsed["dags"]["warehouse"]["read_back"]["tasks"].values())
 
 
-def test_a_broken_run_spec_is_an_import_error_and_hides_no_other(parsed: dict[str, Any]) -> None:
-    for form in FORMS:
-        assert "broken.run_spec.json" in parsed["import_errors"][f"{form}/{form}.py"]
+def test_a_broken_run_spec_fails_in_its_own_place_and_hides_no_other(parsed: dict[str, Any]) -> None:
+    assert parsed["import_errors"] == {}
+    own, among = parsed["dags"]["broken"]["tasks"], parsed["dags"]["warehouse"]["tasks"]
+    for tasks, group in ((own, "dpone_broken"), (among, "broken")):
+        assert "broken.run_spec.json" in tasks[f"{group}.broken_run_spec"]["doc_md"]
+        assert tasks[f"{group}.outcome_gate"]["upstream"] == [f"{group}.broken_run_spec"]
+    assert "dpone-broken" in parsed["dags"]["broken"]["authored"]["tags"]

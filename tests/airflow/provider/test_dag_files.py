@@ -31,9 +31,9 @@ def parsed(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One folder per DAG file, parsed twice in fresh processes."""
     root = tmp_path_factory.mktemp("parsed")
-    one, many, absent, mapped, unmapped = (root / name for name in ("one", "many", "absent", "mapped", "unmapped"))
+    one, many, mapped, unmapped = (root / name for name in ("one", "many", "mapped", "unmapped"))
     for folder, factory in (
-        *((one, "one_run_spec.py"), (many, "many_run_specs.py"), (absent, "one_run_spec.py")),
+        *((one, "one_run_spec.py"), (many, "many_run_specs.py")),
         *((mapped, "mapped_partitions.py"), (unmapped, "mapped_partitions.py")),
     ):
         folder.mkdir()
@@ -173,7 +173,8 @@ def test_two_runs_at_once_are_not_allowed(parsed: tuple[dict[str, Any], dict[str
 
 def test_parsing_again_gives_the_same_bytes(parsed: tuple[dict[str, Any], dict[str, Any]]) -> None:
     first, second = ({name: dag["sha256"] for name, dag in one["dags"].items()} for one in parsed)
-    assert first == second and set(first) == {"orders", "flights", "airports", "ranges"}
+    assert first == second
+    assert set(first) == {"orders", "flights", "airports", "ranges", "broken", "torn"}
 
 
 def test_a_task_process_builds_the_dag_it_needs_and_reads_no_other_run_spec(
@@ -192,19 +193,34 @@ def test_a_task_process_builds_the_dag_it_needs_and_reads_no_other_run_spec(
     assert (list(found["dags"]), found["import_errors"]) == (["airports"], {})
 
 
-def test_broken_run_specs_are_import_errors_that_name_the_file(
-    parsed: tuple[dict[str, Any], dict[str, Any]],
-) -> None:
-    message = parsed[0]["import_errors"]["many/many_run_specs.py"]
-    assert "broken.run_spec.json: run-spec surprise: Extra inputs are not permitted" in message
-    assert "torn.run_spec.json" in message
+def failing(parsed: tuple[dict[str, Any], dict[str, Any]], dag_id: str) -> tuple[str, dict[str, Any]]:
+    """What stands in a DAG in the place of a process: the problem, and the tasks by their last word."""
+    dag = parsed[0]["dags"][dag_id]
+    assert "dpone-broken" in dag["authored"]["tags"]
+    tasks = {name.rpartition(".")[2]: task for name, task in dag["tasks"].items()}
+    assert {task["type"] for task in tasks.values()} == {"DponeBrokenProcessOperator"}
+    return tasks["broken_run_spec"]["doc_md"], tasks
 
 
-def test_an_absent_run_spec_is_an_import_error_that_names_the_path(
+def test_in_the_place_of_a_broken_run_spec_stands_a_dag_that_fails_and_says_why(
     parsed: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
-    message = parsed[0]["import_errors"]["absent/one_run_spec.py"]
-    assert "DPONE_RUN_SPEC_NOT_FOUND" in message and "absent/orders.run_spec.json" in message
+    problem, tasks = failing(parsed, "broken")
+    assert problem.startswith("DPONE_RUN_SPEC_INVALID: ") and problem.endswith("run-spec MANIFEST")
+    assert "broken.run_spec.json: run-spec surprise: Extra inputs are not permitted" in problem
+    assert tasks["outcome_gate"]["trigger_rule"] == "all_done", "it fails whatever came before"
+    assert tasks["broken_run_spec"]["retries"] == tasks["outcome_gate"]["retries"] == 0
+    assert "torn.run_spec.json" in failing(parsed, "torn")[0]
+    assert "many/many_run_specs.py" not in parsed[0]["import_errors"], "it would stop the other DAGs of the file"
+
+
+def test_an_absent_run_spec_is_told_with_its_path(airflow_environment: AirflowEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "absent.py").write_text((FACTORIES / "one_run_spec.py").read_text(encoding="utf-8"), encoding="utf-8")
+    result = tmp_path / "result.json"
+    airflow_environment.run_script(PARSER, str(tmp_path), str(result))
+    found = json.loads(result.read_text(encoding="utf-8"))
+    problem, _ = failing((found, found), "orders")
+    assert problem.startswith("DPONE_RUN_SPEC_NOT_FOUND: ") and "/orders.run_spec.json" in problem
 
 
 @pytest.mark.parametrize("name", ["one_run_spec.py", "many_run_specs.py", "mapped_partitions.py"])
