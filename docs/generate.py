@@ -91,6 +91,7 @@ ENVIRONMENT = (
     ("`DPONE_FIRST_TRY`", "the first try since a person last cleared the task; set by the scheduler, for `--once`"),
     ("`DPONE_LOGICAL_DATE`, `DPONE_INTERVAL_START`, `DPONE_INTERVAL_END`", "ISO 8601 times; options win over them"),
     ("`DPONE_STEP_RECEIPTS`", "receipts of hooks that ran in tasks of their own"),
+    ("`DPONE_UPSTREAM`", "digests of the receipts of the steps before this one"),
 )
 
 

@@ -11,12 +11,18 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any, ClassVar
 
-from airflow.providers.common.compat.sdk import XCOM_RETURN_KEY, AirflowFailException, BaseOperator
+from airflow.providers.common.compat.sdk import (
+    XCOM_RETURN_KEY,
+    AirflowFailException,
+    AirflowSkipException,
+    BaseOperator,
+)
 
-from dpone_airflow.judgment import judge
+from dpone_airflow.judgment import is_skipped, judge
 from dpone_airflow.links import LoadReportLink
 from dpone_airflow.observing import observe_run
 from dpone_airflow.outcome import StepContract
+from dpone_airflow.reports import leave
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.receipt_verification import RECEIPT_REQUIRED
 
@@ -28,6 +34,8 @@ class DponeOutcomeGateOperator(BaseOperator):
 
     `workers` names the tasks that leave no receipt, by the step behind which they run.
     Returns (and on failure leaves as XCom) the verdict mapping; raises AirflowFailException naming the primary cause.
+    Where a branch or a short circuit before the process skipped every step it raises AirflowSkipException: nothing ran,
+    and no asset is updated.
     """
 
     template_fields = ("run_spec_ref",)
@@ -43,7 +51,8 @@ class DponeOutcomeGateOperator(BaseOperator):
         workers: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**{**kwargs, "trigger_rule": "all_done", "retries": 0})
+        own = {"trigger_rule": "all_done", "retries": 0, "do_xcom_push": True, "execution_timeout": None}
+        super().__init__(**{**kwargs, **own})
         if not steps:
             raise ValueError("an outcome gate needs at least one step to judge")
         self.steps = dict(steps)
@@ -52,12 +61,15 @@ class DponeOutcomeGateOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, object]:
         ti = context["ti"]
-        verdict = judge(observe_run(context, self.steps, self.workers))
+        observations = observe_run(context, self.steps, self.workers)
+        if is_skipped(observations):
+            raise AirflowSkipException("dpone gate: every step was skipped by a task before the process; nothing ran")
+        verdict = judge(observations)
         for line in verdict.summary():
             self.log.log(logging.INFO if verdict.passed else logging.ERROR, "%s", line)
         if verdict.passed:
             return verdict.mapping()
-        ti.xcom_push(key=XCOM_RETURN_KEY, value=verdict.mapping())
+        leave(ti, XCOM_RETURN_KEY, verdict.mapping(), self.log)
         raise AirflowFailException(_failure_message(verdict))
 
 

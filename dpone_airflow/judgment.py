@@ -7,12 +7,12 @@ Contract: AIR-03, AIR-05, AIR-10, AIR-12, AIR-15, AIR-16.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dpone_airflow.mapping import FanOut, fan_out_of
-from dpone_airflow.outcome import StepContract
+from dpone_airflow.outcome import POD_NOT_STARTED, RECEIPT_OUT_OF_ORDER, StepContract
 from dpone_airflow.verdict import StepVerdict, Verdict, effect
 from dpone_core.contracts.receipt_verification import (
     RECEIPT_MISMATCH,
@@ -20,9 +20,9 @@ from dpone_core.contracts.receipt_verification import (
     ReceiptExpectation,
     examine,
 )
-from dpone_core.contracts.step_receipt import RECEIPT_INVALID
+from dpone_core.contracts.step_receipt import RECEIPT_INVALID, StepReceipt, upstream_fingerprint
 from dpone_core.errors import ErrorCode
-from dpone_core.model.vocabulary import StepKind, StepStatus
+from dpone_core.model.vocabulary import StepKind, StepStatus, WithoutReceipt
 
 POD_EXIT: Final = ErrorCode("DPONE_POD_EXIT_NONZERO")
 TASK_NOT_SUCCESSFUL: Final = ErrorCode("DPONE_TASK_NOT_SUCCESSFUL")
@@ -33,7 +33,8 @@ TASK_STATE_UNKNOWN: Final = ErrorCode("DPONE_TASK_STATE_UNKNOWN")
 class StepObservation:
     """What the gate reads of one task: the raw XCom value (untrusted), the task state, the end its operator recorded.
 
-    `is_surplus`: the task has a map index that the plan does not have.
+    `not_started` and `tries_before` are those of `StepEnd`. `is_surplus`: the task has a map index that the plan does
+    not have.
     """
 
     contract: StepContract
@@ -42,6 +43,8 @@ class StepObservation:
     task_state: str | None
     exit_code: int | None = None
     operator_problem: str | None = None
+    not_started: str | None = None
+    tries_before: bool = False
     is_surplus: bool = False
 
 
@@ -68,10 +71,19 @@ def expected_indexes(plan: FanOut, found: Collection[int]) -> tuple[range, tuple
     return range(plan.partitions), tuple(sorted(index for index in found if not 0 <= index < plan.partitions))
 
 
+def is_skipped(observations: tuple[Observation, ...]) -> bool:
+    """Whether something before the process skipped all of it: every task is skipped, and none left anything."""
+    return all(
+        seen.task_state == "skipped" and (isinstance(seen, TaskObservation) or (seen.received is None))
+        for seen in observations
+    )
+
+
 def judge(observations: tuple[Observation, ...]) -> Verdict:
     """The verdict on all tasks, given in run-spec order; an empty run does not pass."""
-    steps = tuple(
-        _judge_step(seen) if isinstance(seen, StepObservation) else _judge_task(seen) for seen in observations
+    steps = _chained(
+        tuple(_judge_step(seen) if isinstance(seen, StepObservation) else _judge_task(seen) for seen in observations),
+        {seen.contract.step_id: seen.contract for seen in observations if isinstance(seen, StepObservation)},
     )
     failed = [step for step in steps if not step.passed]
     first = next(seen for seen in observations if isinstance(seen, StepObservation))
@@ -91,7 +103,7 @@ def judge(observations: tuple[Observation, ...]) -> Verdict:
 
 def _judge_step(seen: StepObservation) -> StepVerdict:
     examined = examine(seen.received, seen.expectation)
-    receipt = examined.receipt
+    receipt = examined.receipt or examined.of_another_run_spec
     findings: list[tuple[str, str]] = []
     if seen.is_surplus:
         findings.append((RECEIPT_MISMATCH, "the plan has no partition of this index"))
@@ -99,7 +111,10 @@ def _judge_step(seen: StepObservation) -> StepVerdict:
         findings.append((receipt.error_code or RECEIPT_INVALID, f"exit {receipt.exit_code}, {effect(receipt)}"))
     if seen.exit_code:
         findings.append((POD_EXIT, f"the container ended with exit code {seen.exit_code}"))
-    if receipt is None and seen.operator_problem:
+    not_started = seen.not_started if receipt is None and seen.exit_code is None else None
+    if not_started is not None:
+        findings.append((POD_NOT_STARTED, f"{not_started}: no container of the last try ran"))
+    elif receipt is None and seen.operator_problem:
         findings.append((seen.operator_problem, "the operator refused what the pod left"))
     findings.extend(
         (problem.code, problem.message) for problem in examined.problems if problem.code != RECEIPT_NOT_SUCCEEDED
@@ -112,6 +127,7 @@ def _judge_step(seen: StepObservation) -> StepVerdict:
     also = tuple(dict.fromkeys(code for code, _ in findings[1:] if code != findings[0][0]))
     code, reason = findings[0] if findings else (None, effect(receipt) if receipt else "")
     is_mapped = seen.contract.mapped_over is not None and seen.expectation.map_index >= 0
+    may_have_run = not_started is None or seen.tries_before
     return StepVerdict(
         step_id=seen.contract.step_id,
         code=code,
@@ -121,7 +137,32 @@ def _judge_step(seen: StepObservation) -> StepVerdict:
         also=also,
         map_index=seen.expectation.map_index if is_mapped else None,
         kind=seen.contract.kind,
+        may_have_run=may_have_run,
+        is_repeated_unproven=seen.contract.without_receipt is WithoutReceipt.RETRY,
     )
+
+
+def _chained(steps: tuple[StepVerdict, ...], contracts: Mapping[str, StepContract]) -> tuple[StepVerdict, ...]:
+    """The verdicts, with a finding for each step that passed and followed other receipts than this run holds.
+
+    A step whose own predecessors failed says nothing new.
+    """
+    passed = {step.step_id: step.receipt for step in steps if step.passed and step.receipt and step.map_index is None}
+    return tuple(_follows(step, contracts[step.step_id].upstream, passed) if step.receipt else step for step in steps)
+
+
+def _follows(step: StepVerdict, upstream: tuple[str, ...], passed: Mapping[str, StepReceipt]) -> StepVerdict:
+    if step.receipt is None or not step.passed or any(needed not in passed for needed in upstream):
+        return step
+    held = upstream_fingerprint({needed: passed[needed].digest for needed in upstream}) if upstream else None
+    if step.receipt.upstream == held:
+        return step
+    reason = (
+        f"it ran before {' and '.join(upstream)} left the receipt that this run holds"
+        if upstream
+        else "it follows nothing"
+    )
+    return replace(step, code=RECEIPT_OUT_OF_ORDER, reason=reason)
 
 
 def _judge_task(seen: TaskObservation) -> StepVerdict:

@@ -15,6 +15,7 @@ from jinja2.nativetypes import NativeEnvironment
 from dpone_airflow.mapping import MAPPING_ITEM_FOREIGN, expectation_of
 from dpone_airflow.operator import DponePodOperator
 from dpone_airflow.outcome import STEP_END_KEY, StepContract
+from dpone_airflow.reports import leave
 from dpone_core.contracts.receipt_verification import ReceiptExpectation
 
 
@@ -53,7 +54,7 @@ class DponeMappedPodOperator(DponePodOperator):
         own = {"dag_id": ti.dag_id, "dag_run_id": ti.run_id, "map_index": map_index}
         expected = expectation_of(self.step, self.mapping_item, **own)
         if expected is None:
-            ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": MAPPING_ITEM_FOREIGN})
+            leave(ti, STEP_END_KEY, {"exit_code": None, "receipt_problem": MAPPING_ITEM_FOREIGN}, self.log)
             raise AirflowFailException(
                 f"{MAPPING_ITEM_FOREIGN}: dpone step {self.step.step_id}[{map_index}]: the mapping item is that of "
                 "another index or of no plan; clear the task that lists the partitions"

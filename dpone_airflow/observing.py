@@ -67,7 +67,9 @@ class _Run:
             received=received,
             task_state=state,
             exit_code=exit_code if isinstance(exit_code, int) else None,
-            operator_problem=_problem(end),
+            operator_problem=_text_of(end, "receipt_problem"),
+            not_started=_text_of(end, "not_started"),
+            tries_before=end.get("tries_before") is not False,
             is_surplus=is_surplus,
         )
 
@@ -94,7 +96,7 @@ class _Run:
         return TaskObservation(
             task=task_id.rpartition(".")[2],
             task_state=state,
-            operator_problem=None if state == "success" else _problem(self._end(task_id, -1)),
+            operator_problem=None if state == "success" else _text_of(self._end(task_id, -1), "receipt_problem"),
         )
 
     def _end(self, task_id: str, map_index: int) -> Mapping[str, object]:
@@ -105,9 +107,9 @@ class _Run:
 _NOTHING: Mapping[str, object] = {}
 
 
-def _problem(end: Mapping[str, object]) -> str | None:
-    problem = end.get("receipt_problem")
-    return problem if isinstance(problem, str) else None
+def _text_of(end: Mapping[str, object], name: str) -> str | None:
+    found = end.get(name)
+    return found if isinstance(found, str) else None
 
 
 def _task_states(context: Any, task_ids: tuple[str, ...]) -> dict[str, dict[int, str | None]]:

@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from dpone_airflow.mapping import plan_to_map
 from dpone_airflow.outcome import STEP_END_KEY, StepContract
+from dpone_airflow.reports import leave
 from dpone_core.contracts.receipt_verification import ReceiptProblem
 
 _AIRFLOW_MAPS = 1024
@@ -42,7 +43,7 @@ class DponePartitionsOperator(BaseOperator):
         limit = conf.getint("core", "max_map_length", fallback=_AIRFLOW_MAPS)
         found = plan_to_map(ti.xcom_pull(task_ids=self.plan_task_id, map_indexes=-1), expectation, limit)
         if isinstance(found, ReceiptProblem):
-            ti.xcom_push(key=STEP_END_KEY, value={"exit_code": None, "receipt_problem": found.code})
+            leave(ti, STEP_END_KEY, {"exit_code": None, "receipt_problem": found.code}, self.log)
             raise AirflowFailException(f"{found.code}: dpone partitions: {found.message}")
         self.log.info("plan %s: %d partitions, one of them for NULL keys", found.transfer_plan, found.partitions)
         return found.items()

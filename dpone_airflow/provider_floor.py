@@ -6,6 +6,7 @@ truth. Contract: POD-02.
 
 from __future__ import annotations
 
+import inspect
 import re
 from functools import cache
 from importlib import metadata
@@ -32,6 +33,44 @@ def require_supported() -> None:
             code=PROVIDER_UNSUPPORTED,
             fix="install " + " ".join(f"'{name}>={OLDEST[name]}'" for name in lacking) + " beside Airflow",
         )
+
+
+_OVERRIDDEN: Final = {
+    "execute": ("context",),
+    "trigger_reentry": ("context", "event"),
+    "extract_xcom": ("pod",),
+    "cleanup": ("pod", "remote_pod", "xcom_result", "context"),
+    "process_pod_deletion": ("pod", "reraise"),
+    "on_kill": (),
+    "build_pod_request_obj": ("context", "dry_run"),
+    "render_template_fields": ("context", "jinja_env"),
+    "_render": ("template", "context", "dag"),
+    "_do_render_template_fields": ("parent", "template_fields", "context", "jinja_env", "seen_oids"),
+}
+"""What dpone's operators override or call of the stock operator: method -> parameters it is called with."""
+
+
+def require_names(operator: type) -> None:
+    """Raises ETLConfigurationError naming each method of the stock operator that is not there, or not as dpone needs
+    it: an override that nobody calls any more would be a guard that is gone without a word.
+    """
+    unknown = [
+        name for name, parameters in _OVERRIDDEN.items() if not _takes(getattr(operator, name, None), parameters)
+    ]
+    if unknown:
+        raise ETLConfigurationError(
+            f"the installed KubernetesPodOperator has no {'; '.join(map(_signature, unknown))}",
+            code=PROVIDER_UNSUPPORTED,
+            fix="install a version of apache-airflow-providers-cncf-kubernetes that this dpone was tested with",
+        )
+
+
+def _signature(name: str) -> str:
+    return f"{name}({', '.join(_OVERRIDDEN[name])})"
+
+
+def _takes(method: object, parameters: tuple[str, ...]) -> bool:
+    return callable(method) and set(parameters) <= set(inspect.signature(method).parameters)
 
 
 def _installed(name: str) -> str | None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
-from dpone_airflow.outcome import LEAVES_THE_TARGET
+from dpone_airflow.outcome import LEAVES_THE_TARGET, RECEIPT_OUT_OF_ORDER
+from dpone_core.contracts.receipt_verification import RUN_SPEC_CHANGED
 from dpone_core.contracts.step_receipt import StepReceipt
-from dpone_core.model.repetition import Repetition
+from dpone_core.model.repetition import Repetition, repetition_of
 from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, TargetState
 
 VERDICT_SCHEMA: Final = "dpone.verdict.v1"
@@ -26,7 +27,8 @@ class StepVerdict:
     """`code` is None exactly when the step passed; `also` names secondary findings.
 
     `map_index` tells the tasks of one mapped step apart, None for a single task. `kind` is None for a task that leaves
-    no receipt.
+    no receipt. `may_have_run`: a container of it may have run in some try. `is_repeated_unproven`: the run-spec lets
+    its operator repeat it without a receipt.
     """
 
     step_id: str
@@ -37,6 +39,8 @@ class StepVerdict:
     also: tuple[str, ...] = ()
     map_index: int | None = None
     kind: StepKind | None = None
+    may_have_run: bool = True
+    is_repeated_unproven: bool = False
 
     @property
     def name(self) -> str:
@@ -122,13 +126,25 @@ class Verdict:
         if self.passed or primary is None:
             return "nothing is left to do"
         if self.load is not None and self.load.status is StepStatus.SUCCEEDED:
+            earlier = next((_EARLIER[step.code] for step in self._loads() if step.code in _EARLIER), None)
+            if earlier is not None:
+                again = RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
+                load = self.load
+                done = repetition_of(again, load.target_state, load.source_state, load.strategy) or Repetition.ADDS
+                return f"the load was committed {earlier}{_LOADED_BEFORE[done]}"
             if primary.receipt is self.load:
-                return "the load is committed: compare the evidence, mark its task as success, then clear the gate"
+                return (
+                    "the load is committed: compare the evidence, mark its task as success, then clear the tasks "
+                    "behind it and the gate"
+                )
             return f"the load is committed: correct and clear {primary.name} and the gate, never the load's task"
         found = self.retry_classification
         repetition = self.load.repetition if self.load is not None else None
-        if found == RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION and repetition is not None:
-            return _REPEATED[repetition]
+        if found == RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION:
+            if repetition is not None:
+                return _REPEATED[repetition]
+            if primary.receipt is None and primary.is_repeated_unproven:
+                return _REPEATED_UNPROVEN
         return next(text for known, text in _ADVICE.items() if known == found)
 
     def summary(self) -> tuple[str, ...]:
@@ -139,7 +155,7 @@ class Verdict:
         lines = [f"dpone gate {'PASSED' if self.passed else 'FAILED'}: process {self.process}, run {self.dag_run_id}"]
         if self.primary is not None:
             lines.append(f"primary cause: step {self.primary.name}: {self.primary.code}")
-        lines.append(f"target: {effect(self.load) if self.load else 'not known, the load left no receipt'}")
+        lines.append(f"target: {self._target()}")
         lines += wrap(f"what to do: {self.advice}", _LINE_CHARACTERS, subsequent_indent="  ")
         for name in dict.fromkeys(step.step_id for step in self.steps):
             steps = self._of(name)
@@ -154,6 +170,17 @@ class Verdict:
                 rest = ", ".join(str(step.map_index) for step in failed[len(shown) :])
                 lines += wrap(f"  and of the partitions {rest}", _LINE_CHARACTERS, subsequent_indent="  ")
         return tuple(lines)
+
+    def _target(self) -> str:
+        if self.load is not None:
+            return effect(self.load)
+        load = next(iter(self._loads()), None)
+        if load is not None and (load.never_started or not load.may_have_run):
+            return "not mutated by this run, the load did not start"
+        return "not known, the load left no receipt"
+
+    def _loads(self) -> list[StepVerdict]:
+        return [step for step in self.steps if step.kind is StepKind.LOAD]
 
     def _of(self, step_id: str) -> list[StepVerdict]:
         return [step for step in self.steps if step.step_id == step_id]
@@ -201,6 +228,26 @@ _ADVICE: Final = {
 }
 
 
+_REPEATED_UNPROVEN: Final = (
+    "correct the cause, then clear the failed task and the gate; it may have written, and a retry writes that again in "
+    "its place"
+)
+
+_EARLIER: Final[dict[str | None, str]] = {
+    RECEIPT_OUT_OF_ORDER: "by an earlier attempt",
+    RUN_SPEC_CHANGED: "under the run-spec before",
+}
+_LOADED_BEFORE: Final = {
+    Repetition.NOTHING: (
+        " and its source state has advanced: clear its task, the tasks behind it and the gate; it loads none of that "
+        "again"
+    ),
+    Repetition.REPLACES: ": clear its task, the tasks behind it and the gate; it is written again in its place",
+    Repetition.MERGES: (": clear its task, the tasks behind it and the gate; the same rows are updated by their key"),
+    Repetition.ADDS: (
+        ", and another may write it a second time: compare or deduplicate the target before any task is cleared"
+    ),
+}
 _REPEATED: Final = {
     Repetition.NOTHING: (
         "the load is complete and its source state has advanced, only what comes behind is missing: clear its task and "
@@ -232,6 +279,10 @@ def _classification_of(step: StepVerdict) -> RetryClassification:
         return receipt.retry_classification
     if receipt is not None and receipt.status is StepStatus.REFUSED:
         return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
-    if step.kind is None or step.kind in LEAVES_THE_TARGET:
+    if step.kind is None or step.kind in LEAVES_THE_TARGET or not step.may_have_run:
         return RetryClassification.RETRY_BEFORE_TARGET_MUTATION
+    if step.code in _EARLIER:
+        return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
+    if receipt is None and step.is_repeated_unproven:
+        return RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
     return RetryClassification.OPERATOR_VERIFICATION_REQUIRED

@@ -24,11 +24,16 @@ from dpone_core.model.vocabulary import StepKind, StepStatus
 
 RECEIPT_REQUIRED: Final = ErrorCode("DPONE_RECEIPT_REQUIRED")
 RECEIPT_MISMATCH: Final = ErrorCode("DPONE_RECEIPT_MISMATCH")
+RUN_SPEC_CHANGED: Final = ErrorCode("DPONE_RUN_SPEC_CHANGED")
 RECEIPT_NOT_SUCCEEDED: Final = ErrorCode("DPONE_RECEIPT_NOT_SUCCEEDED")
 
 _ALWAYS: Final = ("dag_id", "dag_run_id", "map_index", "run_spec_fingerprint", "step_id", "kind")
 _ONCE_KNOWN: Final = ("process", "pack_fingerprint", "policy_snapshot_id", "sql_hash")
 _IF_EXPECTED: Final = ("transfer_plan",)
+_OF_THE_RUN_SPEC: Final = frozenset({"run_spec_fingerprint", "pack_fingerprint", "policy_snapshot_id", "sql_hash"})
+"""What differs in a receipt of the same step of the same run that another run-spec was deployed for meanwhile."""
+_OLDEST_DPONE: Final = (0, 1)
+"""Oldest major and minor version of the image whose receipts this dpone reads; a later one is read if it can be."""
 _PER_PROCESS: Final = ("process", "policy_snapshot_id")
 
 
@@ -65,10 +70,15 @@ class ReceiptProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptExamination:
-    """The receipt, None unless it is the expected step's own, and every reason not to accept it."""
+    """The receipt, None unless it is the expected step's own, and every reason not to accept it.
+
+    `of_another_run_spec` is the receipt of the same step of the same run under another run-spec: it is not accepted,
+    and what it says of the target is true.
+    """
 
     receipt: StepReceipt | None
     problems: tuple[ReceiptProblem, ...]
+    of_another_run_spec: StepReceipt | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -90,8 +100,12 @@ def examine(value: object, expectation: ReceiptExpectation) -> ReceiptExaminatio
         problem = ReceiptProblem(code=code, message=error.message, field=error.path or None)
         return ReceiptExamination(receipt=None, problems=(problem,))
     problems = verify(receipt, expectation)
-    is_own = all(problem.code == RECEIPT_NOT_SUCCEEDED for problem in problems)
-    return ReceiptExamination(receipt=receipt if is_own else None, problems=problems)
+    codes = {problem.code for problem in problems} - {RECEIPT_NOT_SUCCEEDED}
+    return ReceiptExamination(
+        receipt=None if codes else receipt,
+        problems=problems,
+        of_another_run_spec=receipt if codes == {RUN_SPEC_CHANGED} else None,
+    )
 
 
 def verify(receipt: StepReceipt, expectation: ReceiptExpectation) -> tuple[ReceiptProblem, ...]:
@@ -102,16 +116,25 @@ def verify(receipt: StepReceipt, expectation: ReceiptExpectation) -> tuple[Recei
     bundle_verify checks the whole bundle and may leave process and policy null.
     """
     problems: list[ReceiptProblem] = []
-    if _minor_version(receipt.dpone_version) != _minor_version(expectation.dpone_version):
-        message = f"expected a receipt of dpone {expectation.dpone_version}, found one of {receipt.dpone_version}"
+    if not _is_read(receipt.dpone_version, expectation.dpone_version):
+        message = f"dpone {expectation.dpone_version} does not read receipts of {receipt.dpone_version}"
         problems.append(ReceiptProblem(code=RECEIPT_VERSION_UNSUPPORTED, message=message, field="dpone_version"))
     succeeded = receipt.status is StepStatus.SUCCEEDED
     expected = tuple(name for name in _IF_EXPECTED if getattr(expectation, name) is not None)
-    for name in (*_ALWAYS, *_ONCE_KNOWN, *expected):
-        if getattr(receipt, name) is None and _may_be_unknown(name, receipt):
-            continue
-        if not _matches_expectation(name, receipt, expectation):
-            problems.append(_mismatch(name))
+    differing = [
+        name
+        for name in (*_ALWAYS, *_ONCE_KNOWN, *expected)
+        if not (getattr(receipt, name) is None and _may_be_unknown(name, receipt))
+        and not _matches_expectation(name, receipt, expectation)
+    ]
+    if "run_spec_fingerprint" in differing and _OF_THE_RUN_SPEC.issuperset(differing):
+        message = (
+            f"the step ran under run-spec {receipt.run_spec_fingerprint}, "
+            f"the DAG now holds {expectation.run_spec_fingerprint}"
+        )
+        problems.append(ReceiptProblem(code=RUN_SPEC_CHANGED, message=message, field="run_spec_fingerprint"))
+    else:
+        problems.extend(map(_mismatch, differing))
     if not succeeded:
         message = f"step {expectation.step_id} {receipt.status.value}: {receipt.error_code}"
         problems.append(ReceiptProblem(code=RECEIPT_NOT_SUCCEEDED, message=message, field="status"))
@@ -138,5 +161,12 @@ def _mismatch(name: str) -> ReceiptProblem:
     return ReceiptProblem(code=RECEIPT_MISMATCH, message=message, field=name)
 
 
-def _minor_version(version: str) -> tuple[str, ...]:
-    return tuple(version.split(".")[:2])
+def _is_read(written_by: str, read_by: str) -> bool:
+    """Whether the contract versions fit: one major version, and no older minor one than is declared."""
+    written, own = _major_and_minor(written_by), _major_and_minor(read_by)
+    return written[0] == own[0] and written >= _OLDEST_DPONE
+
+
+def _major_and_minor(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)

@@ -68,6 +68,9 @@ class StepIdentity:
     """Which step of which run this is. None means unknown: a run outside Airflow, or a refusal before the value was
     read.
 
+    `upstream` is `upstream_fingerprint` of the receipts before it that this step was given, None for a step that has
+    none before it.
+
     `transfer_plan` is the fingerprint of the key ranges that the step planned, staged or published, `partitions` their
     number including the NULL partition; both are None for steps without key ranges. `strategy` is set for a load.
     """
@@ -85,6 +88,7 @@ class StepIdentity:
     pack_fingerprint: str | None = None
     policy_snapshot_id: str | None = None
     sql_hash: str | None = None
+    upstream: str | None = None
     transfer_plan: str | None = None
     partitions: int | None = None
     strategy: StrategyMode | None = None
@@ -158,6 +162,7 @@ class StepReceipt(Contract):
     pack_fingerprint: Fingerprint | None
     policy_snapshot_id: Fingerprint | None
     sql_hash: Fingerprint | None
+    upstream: Fingerprint | None
     transfer_plan: Fingerprint | None
     partitions: SmallCount | None
     strategy: StrategyMode | None
@@ -290,6 +295,14 @@ def seal(
         document[name] = wire_id(text) if isinstance(text, str) else None
     document["digest"] = _digest_of(document)
     return validate_value(StepReceipt, document, what="receipt", code=RECEIPT_INVALID)
+
+
+def upstream_fingerprint(digests: Mapping[str, str | None]) -> str:
+    """One fingerprint for the receipts of the steps that a step waits for: step id -> `digest`, None for no receipt.
+
+    A receipt of a step that ran again has another digest, so whoever holds the same receipts computes the same value.
+    """
+    return fingerprint(dict(digests))
 
 
 def wire_id(text: str) -> str:

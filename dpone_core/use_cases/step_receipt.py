@@ -6,6 +6,7 @@ judges nothing: whether the step succeeded was decided before.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +19,7 @@ from dpone_core.contracts.step_receipt import (
     StepReceipt,
     StepResult,
     seal,
+    upstream_fingerprint,
 )
 from dpone_core.errors import DponeError, ETLExecutionError
 from dpone_core.evidence.outcome import FailureFacts, LoadOutcome, failure_facts
@@ -34,6 +36,9 @@ if TYPE_CHECKING:  # the executions are told apart by their `kind`, so that a re
     from dpone_core.use_cases.verify import BundleVerification
 
 StepExecution: TypeAlias = "RunExecution | HooksExecution | TransferExecution | BundleVerification | RefusedStep"
+UPSTREAM_ENV: Final = "DPONE_UPSTREAM"
+"""JSON object: step id -> digest of its receipt, null where it left none."""
+
 _STATUS_OF_EXIT: Final = {
     0: StepStatus.SUCCEEDED,
     2: StepStatus.REFUSED,
@@ -104,7 +109,7 @@ def project_step(execution: StepExecution | None, end: StepExit, redactor: Redac
     try:
         receipt = seal(
             dpone_version=__version__,
-            identity=_redacted(facts.identity, redactor),
+            identity=replace(_redacted(facts.identity, redactor), upstream=_upstream(end.env)),
             result=_result(facts, end, failure),
             counters=facts.counters or _counters(facts.outcome),
             evidence=facts.evidence,
@@ -251,6 +256,17 @@ def _scheduled_identity(end: StepExit) -> StepIdentity:
 def _fingerprint_or_none(text: str | None) -> str | None:
     """A malformed fingerprint is refused by the check it is for; the receipt must not fail because of it."""
     return text if is_fingerprint(text) else None
+
+
+def _upstream(env: Mapping[str, str]) -> str | None:
+    """Fingerprint of the receipts that the scheduler says this step follows, None where it says nothing sound."""
+    try:
+        digests = json.loads(env.get(UPSTREAM_ENV, "") or "null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(digests, dict) or not all(value is None or is_fingerprint(value) for value in digests.values()):
+        return None
+    return upstream_fingerprint(digests)
 
 
 def _result(facts: _StepFacts, end: StepExit, failure: FailureFacts | None) -> StepResult:

@@ -53,6 +53,7 @@ def _annotated(fault: str, value: str) -> dict[str, object]:
 POD_EXIT: Final = "DPONE_POD_EXIT_NONZERO"
 INVALID: Final = "DPONE_RECEIPT_INVALID"
 REQUIRED: Final = "DPONE_RECEIPT_REQUIRED"
+NOT_STARTED: Final = "DPONE_POD_NOT_STARTED"
 SHORT: Final[dict[str, object]] = {"startup_timeout_seconds": 4}
 
 SCENARIOS: Final = (
@@ -74,24 +75,24 @@ SCENARIOS: Final = (
     _fails(
         "image_pull",
         "the image cannot be pulled",
-        REQUIRED,
+        NOT_STARTED,
         2,
         platform=_annotated("waiting", "ErrImagePull|no such image"),
     ),
-    _fails("missing_secret", "a Secret does not exist", REQUIRED, 2, platform=SHORT),
+    _fails("missing_secret", "a Secret does not exist", NOT_STARTED, 2, platform=SHORT),
     _fails(
         "unschedulable",
         "no node takes it",
-        REQUIRED,
+        NOT_STARTED,
         2,
         platform={**SHORT, "schedule_timeout_seconds": 2, **_annotated("unschedulable", "true")},
     ),
-    Scenario(
-        name="skip_on_exit",
-        what="exit code 99, which the operator was told to skip on",
-        state="skipped",
-        code="DPONE_TASK_NOT_SUCCESSFUL",
-        receipt="succeeded",
+    _fails(
+        "skip_on_exit",
+        "exit code 99, which the operator was told to skip on",
+        POD_EXIT,
+        1,
+        "succeeded",
         attributes={"skip_on_exit_code": [99]},
     ),
     _succeeds("log_drop", "the log stream breaks off", platform=_annotated("log-drop-after", "2")),

@@ -13,7 +13,7 @@ from dpone_airflow.gate import DponeOutcomeGateOperator
 from dpone_airflow.outcome import step_contract
 from dpone_airflow.pod_args import Platform
 from dpone_airflow.tasks import load_run_spec, wire_dpone_gitops_task_group, wire_dpone_gitops_task_with_gate
-from dpone_core.contracts.step_receipt import StepCounters, StepIdentity, StepResult, seal
+from dpone_core.contracts.step_receipt import StepCounters, StepIdentity, StepResult, seal, upstream_fingerprint
 from dpone_core.model.vocabulary import StepStatus
 
 
@@ -49,8 +49,8 @@ MAPPED = load_run_spec(Path(__file__).parent / "ranges.spec.json")
 CONTRACTS = {step.step_id: step_contract(MAPPED, step, "0.1.0") for step in MAPPED.steps}
 
 
-def receipt_of(contract, ti, partitions):
-    """What a step of this run would leave that succeeded."""
+def receipt_of(contract, ti, partitions, plan=None):
+    """What a step of this run would leave that succeeded, behind the receipt of this plan."""
     now = datetime.now(UTC)
     identity = StepIdentity(
         kind=contract.kind,
@@ -65,6 +65,7 @@ def receipt_of(contract, ti, partitions):
         policy_snapshot_id=contract.policy_snapshot_id,
         transfer_plan="sha256:" + "a" * 64,
         partitions=partitions,
+        upstream=upstream_fingerprint({"transfer_plan": plan["digest"]}) if plan else None,
     )
     ended = StepResult(status=StepStatus.SUCCEEDED, exit_code=0, started_at=now, finished_at=now)
     counted = StepCounters(extracted_rows=5, staged_rows=5)
@@ -110,8 +111,8 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
             @task(task_id="transfer_partition")
             def stages(index, **context):
                 """Ends well whatever it proves: index 1 leaves nothing, index 3 is none of the plan's."""
-                partition = CONTRACTS["transfer_partition"]
-                return receipt_of(partition, context["ti"], partitions=4) if index != 1 else None
+                partition, plan = CONTRACTS["transfer_partition"], context["ti"].xcom_pull(task_ids="transfer_plan")
+                return receipt_of(partition, context["ti"], partitions=4, plan=plan) if index != 1 else None
 
             plan, partitions = plans(), stages.expand(index=[0, 1, 2, 3])
             gate = DponeOutcomeGateOperator(

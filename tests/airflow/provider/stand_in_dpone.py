@@ -21,6 +21,7 @@ from dpone_core.contracts.step_receipt import (
     StepResult,
     seal,
     termination_message,
+    upstream_fingerprint,
 )
 from dpone_core.model.vocabulary import RetryClassification, SourceState, StepKind, StepStatus, TargetState
 
@@ -28,6 +29,7 @@ SHA = "sha256:" + "a" * 64
 PACK, POLICY, SQL = (f"sha256:{digit * 64}" for digit in "bcd")
 RECEIPT_FILE = Path("/airflow/xcom/return.json")
 TERMINATION_FILE = Path("/dev/termination-log")
+UPSTREAM = os.environ.get("DPONE_UPSTREAM")
 SHARED = Path("/shared")
 PARTITIONS = 5000 if os.environ["DPONE_DAG_ID"] == "mapped_too_many" else 3
 EXIT_STATUS = {0: StepStatus.SUCCEEDED, 2: StepStatus.REFUSED, 143: StepStatus.INTERRUPTED}
@@ -60,6 +62,7 @@ def receipt(
         "sql_hash": SQL if is_hook else None,
         "transfer_plan": os.environ.get("DPONE_TRANSFER_PLAN", SHA) if planned else None,
         "partitions": PARTITIONS if planned else None,
+        "upstream": upstream_fingerprint(json.loads(UPSTREAM)) if UPSTREAM else None,
     }
     now = datetime.now(UTC)
     succeeded = exit_code == 0
@@ -114,7 +117,9 @@ def wait_for_the_word(name: str) -> None:
         time.sleep(0.05)
     with (SHARED / f"{name}.mutations").open("a") as file:
         file.write(os.environ["DPONE_TRY_NUMBER"] + "\n")
-    leave(receipt().encode())
+    held = receipt()
+    TERMINATION_FILE.write_bytes(termination_message("DPONE_OK: loaded", held))
+    leave(held.encode())
 
 
 def end_badly(scenario: str) -> None:
@@ -183,8 +188,11 @@ def behave(scenario: str) -> int:
         case "safe_retry" if os.environ["DPONE_FIRST_TRY"] != "1":
             leave(receipt(**failing, retry="operator_verification_required").encode())
             return 1
-        case "unsafe":
+        case "unsafe" | "push_lost_unsafe":
             leave(receipt(**failing, retry="retry_may_repeat_target_mutation").encode())
+            return 1
+        case "push_lost_safe":
+            leave(receipt(**failing, retry="retry_before_target_mutation").encode())
             return 1
         case "lying_exit":
             leave(receipt(**failing, retry="operator_verification_required").encode())

@@ -25,8 +25,8 @@ from dpone_airflow.outcome import RetryDecision, StepContract, StepEnd, decide_r
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.receipt_verification import ReceiptProblem
 from dpone_core.contracts.run_spec import parse_run_spec
-from dpone_core.contracts.step_receipt import EvidenceReference, StepCounters, StepReceipt, seal
-from dpone_core.model.vocabulary import RetryClassification, StepKind, StepStatus, TargetState
+from dpone_core.contracts.step_receipt import EvidenceReference, StepCounters, StepReceipt, seal, upstream_fingerprint
+from dpone_core.model.vocabulary import RetryClassification, StepKind, StepStatus, TargetState, WithoutReceipt
 from tests.spec.contracts.documents import (
     SHA_A,
     SHA_D,
@@ -40,10 +40,18 @@ from tests.spec.contracts.documents import (
 
 SPEC = parse_run_spec(json.dumps(run_spec_document(steps=fanned_out_steps())))
 VERIFY, HOOK, PLAN, PARTITION, LOAD = (step_contract(SPEC, step, VERSION) for step in SPEC.steps)
+BY_ID = {contract.step_id: contract for contract in (VERIFY, HOOK, PLAN, PARTITION, LOAD)}
 RUN = "scheduled__2026-11-29T00:00:00+00:00"
 PLANNED = FanOut(transfer_plan=SHA_D, partitions=3)
 OF_THE_PLAN: dict[str, Any] = {"transfer_plan": SHA_D, "partitions": 3}
 NO_TARGET: dict[str, Any] = {"target_state": None, "checkpoint_state": None, "source_state": None}
+
+
+def followed(contract: StepContract) -> str | None:
+    """What a step of this run that succeeded followed."""
+    if not contract.upstream:
+        return None
+    return upstream_fingerprint({step_id: own(BY_ID[step_id]).digest for step_id in contract.upstream})
 
 
 def own(contract: StepContract, result: Any = None, **ids: Any) -> StepReceipt:
@@ -53,6 +61,7 @@ def own(contract: StepContract, result: Any = None, **ids: Any) -> StepReceipt:
         "step_id": contract.step_id,
         "run_spec_fingerprint": contract.run_spec_fingerprint,
         "sql_hash": contract.sql_hash,
+        "upstream": followed(contract),
         **(OF_THE_PLAN if contract in (PLAN, PARTITION, LOAD) else {}),
         **ids,
     }
@@ -112,7 +121,7 @@ def test_one_receipt_for_each_partition_of_the_plan_passes() -> None:
         ({"received": own(PARTITION, map_index=2).wire()}, "DPONE_RECEIPT_MISMATCH"),
         ({"received": own(PARTITION, map_index=-1).wire()}, "DPONE_RECEIPT_MISMATCH"),
         ({"received": own(PARTITION, map_index=1, dag_run_id="yesterday").wire()}, "DPONE_RECEIPT_MISMATCH"),
-        ({"received": own(PARTITION, map_index=1, run_spec_fingerprint=SHA_A).wire()}, "DPONE_RECEIPT_MISMATCH"),
+        ({"received": own(PARTITION, map_index=1, run_spec_fingerprint=SHA_A).wire()}, "DPONE_RUN_SPEC_CHANGED"),
         ({"received": own(PARTITION, map_index=1, transfer_plan=SHA_A).wire()}, "DPONE_RECEIPT_MISMATCH"),
         ({"received": own(PLAN, map_index=1).wire()}, "DPONE_RECEIPT_MISMATCH"),
         ({"received": own(PARTITION, failed(**NO_TARGET), map_index=1).wire()}, "DPONE_QUALITY_GATES_FAILED"),
@@ -214,8 +223,10 @@ def test_a_lost_partition_may_be_repeated_until_the_load_ran_and_failed() -> Non
     )
     ran = judge(run(*lost, load=seen(LOAD, received=own(LOAD, unsafe).wire(), task_state="failed")))
     assert ran.retry_classification == "operator_verification_required"
-    silent = judge(run(*lost, load=seen(LOAD, received=None, task_state="failed")))
-    assert silent.retry_classification == "operator_verification_required"
+    silent = seen(LOAD, received=None, task_state="failed")
+    stops = replace(silent, contract=replace(LOAD, without_receipt=WithoutReceipt.STOP))
+    assert judge(run(*lost, load=stops)).retry_classification == "operator_verification_required"
+    assert judge(run(*lost, load=silent)).retry_classification == "retry_may_repeat_target_mutation"
     committed = judge(run(*lost))
     assert committed.retry_classification == "retry_may_repeat_target_mutation"
     assert "transfer_partition[1] and the gate, never the load's task" in committed.advice

@@ -5,22 +5,24 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dpone_airflow.descriptions import report_url
-from dpone_airflow.judgment import StepObservation, judge
+from dpone_airflow.judgment import StepObservation, is_skipped, judge
 from dpone_airflow.outcome import (
     RetryDecision,
     StepContract,
     StepEnd,
     decide_retry,
+    failure_message,
     step_contract,
 )
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.run_spec import parse_run_spec
-from dpone_core.contracts.step_receipt import StepCounters, StepReceipt, seal
+from dpone_core.contracts.step_receipt import StepCounters, StepReceipt, seal, upstream_fingerprint
 from dpone_core.model.vocabulary import (
     RetryClassification,
     SourceState,
@@ -31,6 +33,7 @@ from dpone_core.model.vocabulary import (
     WithoutReceipt,
 )
 from tests.spec.contracts.documents import (
+    FINISHED,
     VERSION,
     failed,
     identity,
@@ -43,7 +46,15 @@ from tests.spec.contracts.documents import (
 
 SPEC = parse_run_spec(json.dumps(run_spec_document()))
 VERIFY, HOOK, LOAD = (step_contract(SPEC, step, VERSION) for step in SPEC.steps)
+BY_ID = {contract.step_id: contract for contract in (VERIFY, HOOK, LOAD)}
 RUN = "scheduled__2026-11-29T00:00:00+00:00"
+
+
+def followed(contract: StepContract) -> str | None:
+    """What a step of this run that succeeded followed."""
+    if not contract.upstream:
+        return None
+    return upstream_fingerprint({step_id: own(BY_ID[step_id]).digest for step_id in contract.upstream})
 
 
 def own(contract: StepContract, result: Any = None, **ids: Any) -> StepReceipt:
@@ -55,6 +66,7 @@ def own(contract: StepContract, result: Any = None, **ids: Any) -> StepReceipt:
         "pack_fingerprint": contract.pack_fingerprint,
         "policy_snapshot_id": contract.policy_snapshot_id,
         "sql_hash": contract.sql_hash,
+        "upstream": followed(contract),
         **ids,
     }
     if contract.kind is StepKind.LOAD:
@@ -315,3 +327,112 @@ def test_a_load_without_source_state_passes_as_not_applicable() -> None:
     assert decide_retry(StepEnd(receipt=held, exit_code=0), LOAD) is RetryDecision.PASS
     assert "no source state" in "\n".join(verdict(load={"received": held.wire()}).summary())
     assert "source state advanced" in "\n".join(verdict().summary())
+
+
+LATER = succeeded(
+    target_state=None, checkpoint_state=None, source_state=None, finished_at=FINISHED + timedelta(hours=1)
+)
+
+
+def test_a_load_whose_hook_ran_again_after_it_does_not_belong_to_this_run() -> None:
+    judged = verdict(hook={"received": own(HOOK, LATER).wire()})
+    assert primary(judged) == ("dpone_run_flights", "DPONE_RECEIPT_OUT_OF_ORDER")
+    assert judged.primary is not None and "before pre_hook_refresh_mart left the receipt" in judged.primary.reason
+    assert judged.mapping()["target_state"] == "mutation_returned_success", "it says so of the load that is there"
+
+
+def test_a_chain_is_followed_from_the_bundle_s_check_on() -> None:
+    verified_again = observation(VERIFY, received=own(VERIFY, LATER).wire())
+    judged = judge((verified_again, observation(HOOK), observation(LOAD)))
+    assert [step.code for step in judged.steps] == [None, "DPONE_RECEIPT_OUT_OF_ORDER", None]
+
+
+def test_a_receipt_that_names_nothing_before_it_is_out_of_order() -> None:
+    assert primary(verdict(load={"received": own(LOAD, upstream=None).wire()}))[1] == "DPONE_RECEIPT_OUT_OF_ORDER"
+    of_the_first = observation(VERIFY, received=own(VERIFY, upstream="sha256:" + "1" * 64).wire())
+    assert judge((of_the_first, observation(HOOK), observation(LOAD))).steps[0].code == "DPONE_RECEIPT_OUT_OF_ORDER"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "state", "says"),
+    [
+        (StrategyMode.INCREMENTAL_APPEND, SourceState.ADVANCED, "it loads none of that again"),
+        (StrategyMode.FULL_REFRESH, SourceState.NOT_APPLICABLE, "it is written again in its place"),
+        (StrategyMode.INCREMENTAL_MERGE, SourceState.NOT_APPLICABLE, "updated by their key"),
+        (StrategyMode.INCREMENTAL_APPEND, SourceState.NOT_APPLICABLE, "before any task is cleared"),
+    ],
+)
+def test_the_advice_for_a_load_of_an_earlier_attempt_knows_state_and_strategy(
+    strategy: StrategyMode, state: SourceState, says: str
+) -> None:
+    load = own(LOAD, succeeded(source_state=state), strategy=strategy)
+    judged = verdict(hook={"received": own(HOOK, LATER).wire()}, load={"received": load.wire()})
+    assert says in judged.advice and "committed by an earlier attempt" in judged.advice
+    assert judged.retry_classification == "retry_may_repeat_target_mutation"
+
+
+NEVER_RAN: dict[str, Any] = {"received": None, "task_state": "failed", "not_started": "ErrImagePull"}
+
+
+@pytest.mark.parametrize("policy", list(WithoutReceipt))
+def test_a_try_whose_container_never_ran_is_repeated_whatever_the_step_does(policy: WithoutReceipt) -> None:
+    end = StepEnd(receipt=None, exit_code=None, not_started="ErrImagePull")
+    contract = replace(LOAD, without_receipt=policy)
+    assert decide_retry(end, contract) is RetryDecision.RETRY
+    assert "DPONE_POD_NOT_STARTED: ErrImagePull" in failure_message(end, RetryDecision.RETRY, contract)
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, 137])
+def test_a_container_that_has_ended_did_run(exit_code: int) -> None:
+    end = StepEnd(receipt=None, exit_code=exit_code, not_started="ErrImagePull")
+    assert decide_retry(end, replace(LOAD, without_receipt=WithoutReceipt.STOP)) is RetryDecision.STOP
+
+
+def test_a_load_that_never_ran_is_told_as_not_mutated() -> None:
+    contract = replace(LOAD, without_receipt=WithoutReceipt.STOP)
+    judged = judge((observation(VERIFY), observation(HOOK), observation(contract, **NEVER_RAN)))
+    assert primary(judged) == ("dpone_run_flights", "DPONE_POD_NOT_STARTED")
+    assert judged.retry_classification == "retry_before_target_mutation"
+    assert "a retry repeats nothing in the target" in judged.advice
+    assert "target: not mutated by this run, the load did not start" in judged.summary()
+
+
+def test_what_an_earlier_try_did_is_not_forgotten() -> None:
+    judged = verdict(load={**NEVER_RAN, "tries_before": True})
+    assert judged.retry_classification == "retry_may_repeat_target_mutation"
+    assert "target: not known, the load left no receipt" in judged.summary()
+
+
+@pytest.mark.parametrize("policy", list(WithoutReceipt))
+@pytest.mark.parametrize("exit_code", [None, 1, 137])
+def test_the_gate_is_never_stricter_than_the_operator(policy: WithoutReceipt, exit_code: int | None) -> None:
+    contract = replace(LOAD, without_receipt=policy)
+    repeated = decide_retry(StepEnd(receipt=None, exit_code=exit_code), contract) is RetryDecision.RETRY
+    lost = observation(contract, received=None, task_state="failed", exit_code=exit_code)
+    judged = judge((observation(VERIFY), observation(HOOK), lost))
+    assert (judged.retry_classification == "operator_verification_required") is not repeated
+
+
+def test_a_run_that_was_skipped_from_outside_is_skipped_and_a_part_of_it_fails() -> None:
+    skipped = tuple(observation(contract, received=None, task_state="skipped") for contract in (VERIFY, HOOK, LOAD))
+    assert is_skipped(skipped)
+    assert not is_skipped((*skipped[:2], replace(skipped[2], task_state="upstream_failed")))
+    assert not is_skipped((replace(skipped[0], received=own(VERIFY).wire()), *skipped[1:]))
+    assert not judge(skipped).passed
+
+
+def test_a_load_under_the_run_spec_before_is_told_with_what_it_committed() -> None:
+    before = {"run_spec_fingerprint": "sha256:" + "7" * 64}
+    judged = judge(
+        tuple(observation(contract, received=own(contract, **before).wire()) for contract in (VERIFY, HOOK, LOAD))
+    )
+    assert primary(judged) == ("bundle_verify", "DPONE_RUN_SPEC_CHANGED")
+    assert judged.mapping()["target_state"] == "mutation_returned_success"
+    assert judged.advice.startswith(
+        "the load was committed under the run-spec before and its source state has advanced"
+    )
+    assert (
+        judged.primary is not None
+        and "7" * 64 in judged.primary.reason
+        and LOAD.run_spec_fingerprint in judged.primary.reason
+    )

@@ -127,6 +127,7 @@ def test_the_environment_is_that_of_the_design() -> None:
         "DPONE_STEP_ID",
         "DPONE_STEP_RECEIPTS",
         "DPONE_TRY_NUMBER",
+        "DPONE_UPSTREAM",
     ]
     assert environment()["DPONE_RUN_SPEC_FINGERPRINT"] == spec().fingerprint
     assert environment()["DPONE_PROJECT_DIR"] == "/opt/dpone/bundle"

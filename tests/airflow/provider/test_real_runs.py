@@ -33,6 +33,7 @@ SYNCHRONOUS = (
     *GREEN,
     *("with_gate", "stock_task", "no_receipt", "foreign", "blob", "refused", "unsafe", "lying_exit"),
     *("killed_after_success", "interrupted", "interrupted_at_the_end", "stopped_in_time"),
+    *("push_lost_unsafe", "push_lost_safe"),
     *("mapped_lost", "mapped_killed", "mapped_stock"),
 )
 MORE = ("no_receipt_exit_1", "malformed", "killed", "too_long")
@@ -98,6 +99,7 @@ def executed(airflow: AirflowEnvironment, root: Path, scenarios: tuple[str, ...]
             variables={
                 "KUBECONFIG": str(runner.kubeconfig_path),
                 "SCENARIOS": ",".join(scenarios),
+                "AIRFLOW__CORE__XCOM_BACKEND": "tests.airflow.provider.failing_xcom.UnreachableForReports",
                 "AIRFLOW__DPONE__EVIDENCE_BASE_URL": "https://evidence.example/dpone",
             },
             timeout_seconds=RUN_LIMIT_SECONDS,
@@ -140,6 +142,15 @@ def test_a_load_without_proof_fails_the_run_and_is_repeated_only_where_that_is_s
     assert (load["state"], load["try_number"]) == ("failed", tries)
     verdict = runs.verdict(scenario)
     assert (verdict["passed"], verdict["primary_step"], verdict["primary_code"]) == (False, LOAD, code)
+
+
+@pytest.mark.parametrize(("scenario", "tries"), [("push_lost_unsafe", 1), ("push_lost_safe", 2)])
+def test_a_report_that_cannot_be_left_changes_no_decision(runs: Runs, scenario: str, tries: int) -> None:
+    load = runs.task(scenario)
+    assert (load["state"], load["try_number"]) == ("failed", tries)
+    assert "return_value" not in load["xcom"] and "dpone_step_end" not in load["xcom"]
+    assert "could not be left for the outcome gate (ConnectionError)" in runs.output
+    assert runs.verdict(scenario)["passed"] is False, "a gate that finds nothing fails"
 
 
 def test_a_safe_failure_is_repeated(runs: Runs) -> None:

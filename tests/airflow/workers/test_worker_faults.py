@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 LOAD = "dpone_run_flights"
 GATE = f"{LOAD}_outcome_gate"
-NAMES = ("worker_sigkill", "worker_sigterm", "worker_clear", "worker_mark_failed")
+NAMES = ("worker_sigkill", "worker_finished", "worker_sigterm", "worker_clear", "worker_mark_failed")
 PLATFORM = {
     "namespace": "default",
     "startup_check_interval_seconds": 1,
@@ -94,6 +94,15 @@ class Workers:
     def ended(self, dag_id: str, run_id: str) -> tuple[str, dict[str, dict[str, Any]]]:
         state = self.client.wait(dag_id, run_id, LIMIT_SECONDS)
         return state, self.client.tasks(dag_id, run_id)
+
+    def ended_pod(self, dag_id: str) -> str | None:
+        """The name of the pod of a DAG whose step has ended."""
+        for pod in self.runner.state()["pods"]:
+            statuses = pod["status"].get("containerStatuses", [])
+            ended = any(one["name"] == "base" and "terminated" in one["state"] for one in statuses)
+            if ended and pod["metadata"]["labels"].get("dag_id") == dag_id:
+                return str(pod["metadata"]["name"])
+        return None
 
     def pods(self, dag_id: str) -> tuple[int, int]:
         """How many pods of a DAG there are, and how many there were."""
@@ -169,6 +178,21 @@ def test_a_killed_task_process_finds_its_pod_again_and_the_load_happens_once(wor
     assert (state, tasks[LOAD]["state"], tasks[LOAD]["try_number"]) == ("success", "success", 2)
     assert workers.mutations(dag_id) == ["1"], "the second try followed the pod of the first"
     assert workers.pods(dag_id) == (0, 1)
+
+
+def test_a_pod_that_committed_beside_a_dead_worker_is_believed_although_it_is_over(workers: Workers) -> None:
+    """Airflow itself would remove it unread and start a second one past it."""
+    dag_id = "worker_finished"
+    run_id = workers.started(dag_id)
+    os.kill(workers.waiting(dag_id, 1), signal.SIGKILL)
+    workers.go(dag_id)
+    until(lambda: workers.mutations(dag_id) == ["1"])
+    name = until(lambda: workers.ended_pod(dag_id))
+    workers.runner.evict("default", name)
+    state, tasks = workers.ended(dag_id, run_id)
+    assert (state, tasks[LOAD]["state"], tasks[LOAD]["try_number"]) == ("success", "success", 2)
+    assert workers.mutations(dag_id) == ["1"], "the second try read what the pod of the first had left"
+    assert workers.pods(dag_id) == (0, 1), "no second pod was started"
 
 
 def test_a_terminated_task_process_stops_its_pod_and_never_looks_done(workers: Workers) -> None:

@@ -10,6 +10,7 @@ from dpone_core.contracts.receipt_verification import examine, verify
 from dpone_core.contracts.step_receipt import StepIdentity, seal
 from dpone_core.model.vocabulary import StepKind
 from tests.spec.contracts.documents import (
+    SHA_A,
     SHA_D,
     VERSION,
     expectation,
@@ -39,7 +40,6 @@ def test_its_own_succeeded_receipt_has_no_problem() -> None:
         ("dag_id", "orders"),
         ("dag_run_id", "scheduled__2026-11-28T00:00:00+00:00"),
         ("map_index", 3),
-        ("run_spec_fingerprint", SHA_D),
         ("pack_fingerprint", SHA_D),
         ("policy_snapshot_id", SHA_D),
         ("step_id", "dpone_run_orders"),
@@ -50,6 +50,28 @@ def test_its_own_succeeded_receipt_has_no_problem() -> None:
 def test_a_receipt_of_something_else_is_a_mismatch_that_names_the_field(field: str, other: object) -> None:
     problems = verify(receipt(), expectation(**{field: other}))
     assert [(problem.code, problem.field) for problem in problems] == [(MISMATCH, field)]
+
+
+DEPLOYED = {"run_spec_fingerprint": SHA_D, "pack_fingerprint": SHA_D, "policy_snapshot_id": SHA_D}
+
+
+@pytest.mark.parametrize("changes", [{"run_spec_fingerprint": SHA_D}, DEPLOYED])
+def test_a_receipt_under_the_run_spec_before_is_told_with_both_fingerprints_and_not_accepted(
+    changes: dict[str, str],
+) -> None:
+    examined = examine(receipt().wire(), expectation(**changes))
+    (problem,) = examined.problems
+    assert problem.code == "DPONE_RUN_SPEC_CHANGED" and SHA_A in problem.message and SHA_D in problem.message
+    assert examined.receipt is None and not examined.is_accepted
+    assert examined.of_another_run_spec == receipt(), "what it says of the target is true"
+
+
+@pytest.mark.parametrize("other", [{"dag_run_id": "other"}, {"process": "orders"}, {"map_index": 1}])
+def test_a_receipt_of_another_run_is_none_of_this_one_s_whatever_run_spec_it_names(other: dict[str, Any]) -> None:
+    examined = examine(receipt().wire(), expectation(**DEPLOYED, **other))
+    assert examined.of_another_run_spec is None and "DPONE_RUN_SPEC_CHANGED" not in {
+        problem.code for problem in examined.problems
+    }
 
 
 def test_a_receipt_of_another_kind_is_a_mismatch() -> None:
@@ -101,9 +123,10 @@ def test_a_hook_receipt_proves_the_sql_that_was_reviewed(sql_hash: str | None, a
 
 
 @pytest.mark.parametrize(
-    ("version", "accepted"), [("0.1.0", True), ("0.1.9", True), ("0.2.0", False), ("1.1.0", False)]
+    ("version", "accepted"),
+    [("0.1.0", True), ("0.1.9", True), ("0.2.0", True), ("0.0.9", False), ("1.1.0", False)],
 )
-def test_only_the_same_major_and_minor_version_is_understood(version: str, accepted: bool) -> None:
+def test_an_image_may_differ_in_its_minor_version_within_the_declared_range(version: str, accepted: bool) -> None:
     problems = verify(receipt(version=version), expectation())
     assert (problems == ()) is accepted
     if not accepted:

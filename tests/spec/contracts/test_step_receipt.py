@@ -67,6 +67,7 @@ FIELDS_OF_THE_DESIGN = [
     "pack_fingerprint",
     "policy_snapshot_id",
     "sql_hash",
+    "upstream",
     "transfer_plan",
     "partitions",
     "strategy",
