@@ -32,7 +32,7 @@ from tests.connectors.test_clickhouse_lost_answers import Faults, faults
 from tests.faults.bench import connections, seen
 from tests.faults.load_matrix import manifest
 from tests.live.servers import scratch_postgres
-from tests.spec.builders import CHECKOUT, Finished, Project, append_flow
+from tests.spec.builders import CHECKOUT, Finished, Project, append_flow, flow
 
 __all__ = ("faults",)
 
@@ -201,9 +201,8 @@ def make(tmp_path: Path, server: Server, writers: list[Writer]) -> Make:
             "sink__options__load_governance": {"enabled": True, "audit": {"state_schema": server.state}},
             **changes,
         }
-        if strategy in ("full_refresh", "partition_replace"):
-            fields |= {"source__options": None, "state": None}
-        project.written(append_flow(**fields))
+        has_cursor = strategy in ("incremental_append", "incremental_merge")
+        project.written(append_flow(**fields) if has_cursor else flow(**fields))
         writers.append(Writer(project, server))
         return writers[-1]
 
@@ -230,17 +229,64 @@ STRATEGIES = [
 def test_a_writer_that_was_stopped_past_its_lease_commits_nothing_behind_its_successor(
     make: Make, server: Server, strategy: str
 ) -> None:
-    """The newest cursor value of an append waits for the next run."""
+    """The newest cursor value of an append waits for the next run; a merge reads it again by its key."""
     writer = make(strategy)
     late = writer.freeze("staged.finalize", "before")
     writer.project.add_orders(NEW)
     server.end_leases()
     rival = writer.rival()
     assert rival.exit_code == 0, rival.stdout
-    rows = [1, 2, 3] if strategy in ("incremental_append", "incremental_merge") else [1, 2, 3, 4]
+    rows = [1, 2, 3] if strategy == "incremental_append" else [1, 2, 3, 4]
     assert server.ids() == rows
     assert_refused(writer.wake(late))
     assert server.ids() == rows and server.leases() == []
+
+
+RANGES = {"column": "id", "num_partitions": 2, "workers": 1}
+
+
+def of_ranges(make: Make, strategy: str) -> Writer:
+    """A writer that loads in key ranges; its first load is done, and its source has news since."""
+    incremental = {"incremental": {"cursor_column": "updated_at"}} if strategy == "incremental_append" else {}
+    writer = make(strategy, source__options={"partitioning": RANGES, **incremental})
+    first = writer.rival("first")
+    assert first.exit_code == 0, first.stdout
+    writer.project.add_orders(NEW, (5, "e", 50))
+    return writer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["incremental_append", "full_refresh"])
+def test_a_writer_of_key_ranges_that_was_stopped_before_it_published_is_refused_behind_its_successor(
+    make: Make, server: Server, strategy: str
+) -> None:
+    """Nothing of it was armed, so another run may load; what comes late publishes no range."""
+    writer = of_ranges(make, strategy)
+    late = writer.freeze("checkpoint exported", "before")
+    server.end_leases()
+    rival = writer.rival()
+    assert rival.exit_code == 0, rival.stdout
+    rows = [1, 2, 3, 4] if strategy == "incremental_append" else [1, 2, 3, 4, 5]
+    assert server.ids() == rows
+    assert_refused(writer.wake(late))
+    assert server.ids() == rows and server.leases() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["incremental_append", "full_refresh"])
+def test_a_writer_of_key_ranges_that_was_stopped_at_its_publication_keeps_others_out_and_publishes_nothing_late(
+    make: Make, server: Server, strategy: str
+) -> None:
+    """Its guard is armed: whoever comes must ask, and it has lost its lease itself."""
+    writer = of_ranges(make, strategy)
+    late = writer.freeze("staged.finalize", "before")
+    before = server.ids()
+    server.end_leases()
+    rival = writer.rival()
+    assert (rival.exit_code, rival.code) == (1, "native_transfer_manual_reconciliation_required"), rival.stdout
+    woken = writer.wake(late)
+    assert woken["status"] != "success" and woken["failure_context"]["source_state"] == "not_advanced"
+    assert server.ids() == before
 
 
 @pytest.mark.slow
