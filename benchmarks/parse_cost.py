@@ -32,6 +32,8 @@ ENVIRONMENT = {
     "DPONE_DAG_ID": "{{ ti.dag_id }}",
     "DPONE_DAG_RUN_ID": "{{ ti.run_id }}",
     "DPONE_TRY_NUMBER": "{{ ti.try_number }}",
+    "DPONE_FIRST_TRY": "{{ ti.max_tries - task.retries + 1 }}",
+    "DPONE_UPSTREAM": "{{ {'a': (ti.xcom_pull(task_ids='a', map_indexes=-1) or {}).get('digest')} | tojson }}",
     "DPONE_MAP_INDEX": "{{ ti.map_index }}",
     "DPONE_LOGICAL_DATE": "{{ dag_run.logical_date.isoformat() if dag_run.logical_date else '' }}",
     "DPONE_INTERVAL_START": "{{ dag_run.data_interval_start.isoformat() if dag_run.data_interval_start else '' }}",

@@ -186,10 +186,12 @@ class RunSpec(Contract):
 
     def upstream_of(self, step: RunSpecStep) -> tuple[str, ...]:
         """The steps whose receipts `step` follows: those it depends on; in place of a mapped step, its plan."""
-        by_id = {one.step_id: one for one in self.steps}
-        return tuple(by_id[needed].mapped_over or needed for needed in step.depends_on)
+        mapped = self.mapped
+        if mapped is None or mapped.mapped_over is None or mapped.step_id not in step.depends_on:
+            return step.depends_on
+        return tuple(mapped.mapped_over if needed == mapped.step_id else needed for needed in step.depends_on)
 
-    @property
+    @cached_property
     def mapped(self) -> RunSpecStep | None:
         """The step that becomes one task per planned partition; None when the load reads all key ranges itself."""
         return next((step for step in self.steps if step.mapped_over is not None), None)
