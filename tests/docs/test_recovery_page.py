@@ -13,7 +13,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "recovery.md"
 
 
 def rows() -> list[tuple[str, ...]]:
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    """Of the table under Decide."""
+    decide = PAGE.read_text(encoding="utf-8").partition("## 4. Decide")[2]
+    lines = [line for line in decide.splitlines() if line.startswith("| `")]
     return [
         tuple(cell.strip().strip("`") for cell in line.removesuffix(" |").removeprefix("| ").split(" | "))
         for line in lines
