@@ -212,13 +212,13 @@ _STRICTNESS: Final = (
     RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION,
     RetryClassification.OPERATOR_VERIFICATION_REQUIRED,
 )
+_CLEAR_FAILED: Final = "clear the failed task, the tasks behind it and the gate"
+_CLEAR_LOAD: Final = "clear the load's task, the tasks behind it and the gate"
 _ADVICE: Final = {
     RetryClassification.RETRY_BEFORE_TARGET_MUTATION: (
-        "correct the cause, then clear the failed task and the gate; a retry repeats nothing in the target"
+        f"correct the cause, then {_CLEAR_FAILED}; a retry repeats nothing in the target"
     ),
-    RetryClassification.RETRY_VIA_NATIVE_RESUME: (
-        "clear the failed task and the gate; a retry resumes without touching the target"
-    ),
+    RetryClassification.RETRY_VIA_NATIVE_RESUME: f"{_CLEAR_FAILED}; a retry resumes without touching the target",
     RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION: (
         "a retry may write this load a second time: repair or deduplicate the target before any task is cleared"
     ),
@@ -228,37 +228,26 @@ _ADVICE: Final = {
 }
 
 
-_REPEATED_UNPROVEN: Final = (
-    "correct the cause, then clear the failed task and the gate; it may have written, and a retry writes that again in "
-    "its place"
-)
-
+_REPEATED_UNPROVEN: Final = f"correct the cause, then {_CLEAR_FAILED}; it may have written, and the run-spec lets it be repeated without a receipt"
 _EARLIER: Final[dict[str | None, str]] = {
     RECEIPT_OUT_OF_ORDER: "by an earlier attempt",
     RUN_SPEC_CHANGED: "under the run-spec before",
 }
 _LOADED_BEFORE: Final = {
-    Repetition.NOTHING: (
-        " and its source state has advanced: clear its task, the tasks behind it and the gate; it loads none of that "
-        "again"
-    ),
-    Repetition.REPLACES: ": clear its task, the tasks behind it and the gate; it is written again in its place",
-    Repetition.MERGES: (": clear its task, the tasks behind it and the gate; the same rows are updated by their key"),
+    Repetition.NOTHING: f" and its source state has advanced: {_CLEAR_LOAD}; it loads none of that again",
+    Repetition.REPLACES: f": {_CLEAR_LOAD}; it is written again in its place",
+    Repetition.MERGES: f": {_CLEAR_LOAD}; the same rows are updated by their key",
     Repetition.ADDS: (
         ", and another may write it a second time: compare or deduplicate the target before any task is cleared"
     ),
 }
 _REPEATED: Final = {
     Repetition.NOTHING: (
-        "the load is complete and its source state has advanced, only what comes behind is missing: clear its task and "
-        "the gate; it loads none of this again"
+        "the load is complete and its source state has advanced, only what comes behind is missing: "
+        f"{_CLEAR_LOAD}; it loads none of this again"
     ),
-    Repetition.REPLACES: (
-        "correct the cause, then clear the load's task and the gate; a retry writes the load again in its place"
-    ),
-    Repetition.MERGES: (
-        "correct the cause, then clear the load's task and the gate; a retry updates the same rows by their key"
-    ),
+    Repetition.REPLACES: f"correct the cause, then {_CLEAR_LOAD}; a retry writes the load again in its place",
+    Repetition.MERGES: f"correct the cause, then {_CLEAR_LOAD}; a retry updates the same rows by their key",
     Repetition.ADDS: _ADVICE[RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION],
 }
 

@@ -43,7 +43,8 @@ def receipt(
     **ids: object,
 ) -> StepReceipt:
     step_id = os.environ["DPONE_STEP_ID"]
-    is_load, is_hook, is_transfer = (step_id.startswith(start) for start in ("dpone_run", "pre_hook", "transfer_"))
+    is_load, is_transfer = (step_id.startswith(start) for start in ("dpone_run", "transfer_"))
+    is_hook = step_id.startswith(("pre_hook", "post_hook"))
     kind = StepKind.LOAD if is_load else StepKind.HOOK if is_hook else StepKind.BUNDLE_VERIFY
     planned = is_transfer or "staged" in sys.argv
     identity: dict[str, object] = {
@@ -198,6 +199,11 @@ def behave(scenario: str) -> int:
             leave(receipt(**failing, retry="operator_verification_required").encode())
         case "termination_only" | "api_lost" | "exec_garbage":
             TERMINATION_FILE.write_bytes(termination_message("DPONE_OK: loaded", receipt()))
+        case "advice_before" if int(os.environ["DPONE_TRY_NUMBER"]) <= 2:
+            leave(receipt(**failing, retry="retry_before_target_mutation", target=TargetState.NOT_MUTATED).encode())
+            return 1
+        case "advice_marked":
+            end_badly("killed_after_success")
         case "killed" | "killed_after_success" | "interrupted" | "too_long" | "stopped_in_time" | "sigkill" | "sigterm":
             end_badly(scenario)
         case "execution_timeout":
@@ -233,6 +239,10 @@ def main() -> int:
     if os.environ["DPONE_STEP_ID"] == "transfer_partition":
         return stage(os.environ["DPONE_DAG_ID"].removesuffix("_deferred"))
     if not os.environ["DPONE_STEP_ID"].startswith("dpone_run"):
+        is_behind = os.environ["DPONE_STEP_ID"].startswith("post_hook")
+        if is_behind and os.environ["DPONE_DAG_ID"] == "advice_post_hook" and os.environ["DPONE_TRY_NUMBER"] == "1":
+            leave(receipt(1, "hook_failed", "retry_before_target_mutation").encode())
+            return 1
         leave(receipt().encode())
         return 0
     if "receipts" in sys.argv:

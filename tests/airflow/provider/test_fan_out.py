@@ -217,7 +217,7 @@ def test_a_lost_partition_may_be_repeated_until_the_load_ran_and_failed() -> Non
     never = seen(LOAD, received=None, task_state="upstream_failed")
     judged = judge(run(*lost, load=never))
     assert judged.retry_classification == "retry_before_target_mutation"
-    assert "clear the failed task and the gate" in judged.advice
+    assert "clear the failed task, the tasks behind it and the gate" in judged.advice
     unsafe = failed(
         retry_classification=RetryClassification.OPERATOR_VERIFICATION_REQUIRED, target_state=TargetState.UNKNOWN
     )

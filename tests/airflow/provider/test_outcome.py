@@ -187,7 +187,11 @@ def test_the_verdict_is_small_and_its_summary_names_every_step() -> None:
 @pytest.mark.parametrize(
     ("classification", "target_state", "says"),
     [
-        ("retry_before_target_mutation", TargetState.NOT_MUTATED, "clear the failed task and the gate"),
+        (
+            "retry_before_target_mutation",
+            TargetState.NOT_MUTATED,
+            "clear the failed task, the tasks behind it and the gate",
+        ),
         ("retry_via_native_resume", TargetState.MUTATION_RETURNED_SUCCESS, "resumes without touching the target"),
         ("retry_may_repeat_target_mutation", TargetState.MUTATION_RETURNED_SUCCESS, "a second time"),
         ("operator_verification_required", TargetState.UNKNOWN, "clear no task before a person has compared"),

@@ -27,7 +27,7 @@ from examples.flights.components import Components, processes_of
 from examples.flights.rest import AirflowClient
 from tests.airflow.airflow_environment import CHECKOUT, build_environment, migrate
 from tests.airflow.workers.ports import free_port
-from tests.spec.contracts.documents import load_step, run_spec_document, verify_step
+from tests.spec.contracts.documents import hook_step, load_step, run_spec_document, verify_step
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 LOAD = "dpone_run_flights"
 GATE = f"{LOAD}_outcome_gate"
 NAMES = ("worker_sigkill", "worker_finished", "worker_sigterm", "worker_clear", "worker_mark_failed")
+ADVICE = ("advice_before", "advice_post_hook", "advice_marked")
 PLATFORM = {
     "namespace": "default",
     "startup_check_interval_seconds": 1,
@@ -48,13 +49,13 @@ _T = TypeVar("_T")
 class Client(AirflowClient):
     """What a person does in the pages of Airflow."""
 
-    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
+    def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
+        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False}
         self._call("POST", f"/dags/{dag_id}/clearTaskInstances", body)
 
-    def mark_failed(self, dag_id: str, run_id: str, task_id: str) -> None:
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         path = f"/dags/{dag_id}/dagRuns/{urllib.request.quote(run_id)}/taskInstances/{task_id}"  # type: ignore[attr-defined]
-        self._call("PATCH", path, {"new_state": "failed"})
+        self._call("PATCH", path, {"new_state": state})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +138,13 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     steps = [verify_step(), load_step(depends_on=["bundle_verify"], receipts_from=[])]
     spec = json.dumps(run_spec_document(steps=steps, platform=PLATFORM))
     (root / "dags" / "workers.spec.json").write_text(spec, encoding="utf-8")
+    load = load_step(depends_on=["bundle_verify"], receipts_from=[], without_receipt="stop")
+    steps = [verify_step(), load, hook_step("announce", "post_hook", depends_on=[LOAD])]
+    whole = json.dumps(run_spec_document(steps=steps, platform=PLATFORM))
+    (root / "dags" / "steps.spec.json").write_text(whole, encoding="utf-8")
     with LocalPodRunner(
         root=root / "pods",
-        fixtures=Fixtures(secrets={"dpone-dwh": {"uri": "dwh://etl"}}),
+        fixtures=Fixtures(secrets={"dpone-dwh": {"uri": "dwh://etl"}, "dpone-erp": {"uri": "erp://sa"}}),
         search_path=(commands,),
         bundles=(Mount(source=shared, target="/shared", read_only=False),),
     ) as runner:
@@ -148,13 +153,14 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
             "KUBECONFIG": str(runner.kubeconfig_path),
             "WORKER_DIRECTORY": str(shared),
             "WORKER_SCENARIOS": json.dumps(NAMES),
+            "ADVICE_SCENARIOS": json.dumps(ADVICE),
         }
         components = Components(variables, root / "logs")
         client = Client(f"http://127.0.0.1:{port}")
         try:
             for component in ("api-server", "dag-processor", "scheduler"):
                 components.start(component)
-            until(lambda: listed(client, components) >= set(NAMES))
+            until(lambda: listed(client, components) >= {*NAMES, *ADVICE})
             yield Workers(client=client, shared=shared, runner=runner)
         finally:
             components.stop()
@@ -224,7 +230,7 @@ def test_a_cleared_task_stops_its_pod_before_the_next_one_changes_anything(worke
 def test_a_task_marked_failed_stops_its_pod_and_the_gate_fails(workers: Workers) -> None:
     dag_id = "worker_mark_failed"
     run_id = workers.started(dag_id)
-    workers.client.mark_failed(dag_id, run_id, LOAD)
+    workers.client.mark(dag_id, run_id, LOAD, "failed")
     until(lambda: (workers.shared / f"{dag_id}.stopped").exists())
     workers.go(dag_id)
     state, tasks = workers.ended(dag_id, run_id)
@@ -232,3 +238,45 @@ def test_a_task_marked_failed_stops_its_pod_and_the_gate_fails(workers: Workers)
     assert tasks[GATE]["state"] == "failed"
     assert workers.mutations(dag_id) == []
     until(lambda: workers.pods(dag_id)[0] == 0)
+
+
+STEP = "dpone_flights."
+"""Tasks of the DAGs of advice stand in a group."""
+
+
+def advised(workers: Workers, dag_id: str) -> tuple[str, str]:
+    """A run that failed, and what its gate advises."""
+    run_id = workers.client.trigger(dag_id)
+    assert workers.ended(dag_id, run_id)[0] == "failed"
+    verdict = workers.client.xcom(dag_id, run_id, f"{STEP}outcome_gate")
+    return run_id, str(verdict["advice"])
+
+
+def test_the_advice_to_clear_the_failed_task_and_the_gate_leads_to_a_green_run(workers: Workers) -> None:
+    dag_id = "advice_before"
+    run_id, advice = advised(workers, dag_id)
+    assert "correct the cause, then clear the failed task, the tasks behind it and the gate" in advice
+    behind = f"{STEP}post_hook_announce"
+    workers.client.clear(dag_id, run_id, f"{STEP}{LOAD}", behind, f"{STEP}outcome_gate")
+    state, tasks = workers.ended(dag_id, run_id)
+    assert (state, tasks[f"{STEP}{LOAD}"]["state"], tasks[behind]["state"]) == ("success", "success", "success")
+
+
+def test_the_advice_behind_a_committed_load_clears_the_hook_and_never_the_load(workers: Workers) -> None:
+    dag_id = "advice_post_hook"
+    run_id, advice = advised(workers, dag_id)
+    assert "correct and clear post_hook_announce and the gate, never the load's task" in advice
+    workers.client.clear(dag_id, run_id, f"{STEP}post_hook_announce", f"{STEP}outcome_gate")
+    state, tasks = workers.ended(dag_id, run_id)
+    assert (state, tasks[f"{STEP}{LOAD}"]["try_number"]) == ("success", 1)
+
+
+def test_the_advice_to_mark_a_committed_load_names_the_tasks_behind_it_too(workers: Workers) -> None:
+    dag_id = "advice_marked"
+    run_id, advice = advised(workers, dag_id)
+    assert "mark its task as success, then clear the tasks behind it and the gate" in advice
+    workers.client.mark(dag_id, run_id, f"{STEP}{LOAD}", "success")
+    workers.client.clear(dag_id, run_id, f"{STEP}post_hook_announce", f"{STEP}outcome_gate")
+    state, tasks = workers.ended(dag_id, run_id)
+    assert state == "success" and tasks[f"{STEP}{LOAD}"]["try_number"] == 1
+    assert tasks[f"{STEP}post_hook_announce"]["state"] == "success"

@@ -9,11 +9,12 @@ import airflow.providers.cncf.kubernetes.operators.pod  # noqa: F401
 from airflow.providers.cncf.kubernetes.callbacks import KubernetesPodOperatorCallback
 from airflow.providers.common.compat.sdk import DAG
 
-from dpone_airflow.tasks import wire_dpone_gitops_task_with_gate
+from dpone_airflow.tasks import wire_dpone_gitops_task_group, wire_dpone_gitops_task_with_gate
 from dpone_core.contracts.run_spec import parse_run_spec
 
 RUN_SPEC = parse_run_spec((Path(__file__).parent / "workers.spec.json").read_text())
 NAMES = json.loads(os.environ["WORKER_SCENARIOS"])
+ADVICE = json.loads(os.environ["ADVICE_SCENARIOS"])
 
 
 class SaysWhoRuns(KubernetesPodOperatorCallback):
@@ -26,6 +27,12 @@ class SaysWhoRuns(KubernetesPodOperatorCallback):
         file.with_suffix(".new").write_text(str(os.getpid()))
         file.with_suffix(".new").rename(file)
 
+
+STEPS = parse_run_spec((Path(__file__).parent / "steps.spec.json").read_text())
+for name in ADVICE:
+    with DAG(name, schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), max_active_runs=1) as dag:
+        wire_dpone_gitops_task_group(dag=dag, run_spec=STEPS)
+    globals()[f"dag_{name}"] = dag
 
 for name in NAMES:
     with DAG(name, schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), max_active_runs=1) as dag:
