@@ -228,7 +228,11 @@ _ADVICE: Final = {
 }
 
 
-_REPEATED_UNPROVEN: Final = f"correct the cause, then {_CLEAR_FAILED}; it may have written, and the run-spec lets it be repeated without a receipt"
+_REPEATED_UNPROVEN: Final = (
+    f"correct the cause, then {_CLEAR_FAILED}; it may have written, and the run-spec lets it be repeated without a "
+    "receipt"
+)
+
 _EARLIER: Final[dict[str | None, str]] = {
     RECEIPT_OUT_OF_ORDER: "by an earlier attempt",
     RUN_SPEC_CHANGED: "under the run-spec before",
