@@ -92,7 +92,6 @@ NOT_ACCEPTED: dict[str, Any] = {
     "another run": {"dag_run_id": "scheduled__2"},
     "another map index": {"map_index": 3},
     "another bundle": {"pack_fingerprint": SHA_D},
-    "another run-spec": {"run_spec_fingerprint": SHA_D},
     "another policy": {"policy_snapshot_id": SHA_D},
     "another statement": {"sql_hash": SHA_D},
     "another process": {"process": "flights"},
@@ -106,6 +105,14 @@ def test_one_receipt_of_something_else_refuses_the_run(
     documents = {STEPS[0]: sealed(planned, STEPS[0]), STEPS[1]: sealed(planned, STEPS[1], **changes)}
     error = refusal(planned, invocation, documents)
     assert error.code == "DPONE_RECEIPT_MISMATCH" and "pre_hook_index" in error.message
+
+
+def test_a_receipt_under_the_run_spec_before_refuses_the_run(
+    planned: PlannedProcess, invocation: RunInvocation
+) -> None:
+    changed = sealed(planned, STEPS[1], run_spec_fingerprint=SHA_D)
+    error = refusal(planned, invocation, {STEPS[0]: sealed(planned, STEPS[0]), STEPS[1]: changed})
+    assert error.code == "DPONE_RUN_SPEC_CHANGED" and "pre_hook_index" in error.message
 
 
 def test_a_failed_hook_is_not_done(planned: PlannedProcess, invocation: RunInvocation) -> None:
