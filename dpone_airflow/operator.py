@@ -125,11 +125,11 @@ class DponePodOperator(KubernetesPodOperator):
 
     def execute(self, context: Any) -> Any:
         base = super().execute
-        return self._run_guarded(context, lambda: base(context))
+        return self._run_guarded(context, lambda: base(context), makes_pod=True)
 
     def trigger_reentry(self, context: Any, event: dict[str, Any]) -> Any:
         base = super().trigger_reentry
-        return self._run_guarded(context, lambda: base(context, event))
+        return self._run_guarded(context, lambda: base(context, event), makes_pod=False)
 
     def build_pod_request_obj(self, context: Any = None, *, dry_run: bool = False) -> Any:
         pod = super().build_pod_request_obj(context, dry_run=dry_run)
@@ -186,7 +186,8 @@ class DponePodOperator(KubernetesPodOperator):
             xcom_result=found,
         )
 
-    def _run_guarded(self, context: Any, run: Callable[[], Any]) -> dict[str, object]:
+    def _run_guarded(self, context: Any, run: Callable[[], Any], *, makes_pod: bool) -> dict[str, object]:
+        """`makes_pod`: without a pod none was made. A task that resumes has one, whether or not it can be read."""
         ti = context["ti"]
         self._first_try = ti.max_tries - self.retries + 1
         self._expectation = self._expected_of(ti, -1 if ti.map_index is None else ti.map_index)
@@ -195,7 +196,7 @@ class DponePodOperator(KubernetesPodOperator):
             run()
         except (Exception, AirflowTaskTimeout, _Terminated) as error:  # noqa: BLE001  whatever failed, proof decides
             failure = error
-        if self.pod is None and isinstance(failure, ApiException):
+        if makes_pod and self.pod is None and isinstance(failure, ApiException):
             self._not_started = why_not_made(failure.status)
         end = self._end(tries_before=ti.try_number > self._first_try)
         decision = decide_retry(end, self.step)

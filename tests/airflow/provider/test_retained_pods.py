@@ -71,6 +71,27 @@ def test_a_kept_pod_is_not_the_pod_of_the_next_try(airflow_environment: AirflowE
     assert [pod["metadata"]["labels"]["try_number"] for pod in left] == ["1"], "the failed one is there to be looked at"
 
 
+@pytest.mark.airflow
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_pod_that_cannot_be_read_when_its_task_resumes_is_no_pod_that_was_never_made(
+    airflow_environment: AirflowEnvironment, tmp_path: Path, status: int
+) -> None:
+    steps = [verify_step(), load_step(depends_on=["bundle_verify"], receipts_from=[], without_receipt="stop")]
+    spec, result = tmp_path / "load.spec.json", tmp_path / "result.json"
+    spec.write_text(json.dumps(run_spec_document(steps=steps, platform=KEPT)), encoding="utf-8")
+    with LocalPodRunner(root=tmp_path / "pods") as runner:
+        runner.fail_next("GET", r"/api/v1/namespaces/default/pods/gone", status, 50)
+        airflow_environment.run_script(
+            HERE / "resumed_task.py",
+            str(spec),
+            str(result),
+            variables={"KUBECONFIG": str(runner.kubeconfig_path), "AIRFLOW__WORKERS__API_RETRIES": "1"},
+        )
+    found = json.loads(result.read_text(encoding="utf-8"))
+    assert found["raised"] == "AirflowFailException", "a load without receipt stops"
+    assert found["left"]["dpone_step_end"]["not_started"] is None
+
+
 @pytest.mark.parametrize("keyword", ["reattach_on_restart", "durable", "is_delete_operator_pod", "random_name_suffix"])
 def test_how_a_pod_is_found_again_is_not_for_a_platform_to_change(keyword: str) -> None:
     with pytest.raises(ETLConfigurationError, match=f"'{keyword}' is set by dpone"):
