@@ -10,7 +10,7 @@ from typing import Final
 
 from dpone_core.contracts.run_spec import RunSpec, RunSpecStep
 
-_OF_THE_WHOLE: Final = ("image", "manifest", "pack", "pack_fingerprint", "policy_snapshot_id", "asset")
+_OF_THE_WHOLE: Final = ("process", "image", "manifest", "pack", "pack_fingerprint", "policy_snapshot_id", "asset")
 _OF_A_STEP: Final = (
     *("kind", "depends_on", "receipts_from", "argv", "timeout_seconds", "retries", "without_receipt"),
     *("resources", "pool", "hook", "mapped_over", "max_parallel"),
@@ -27,8 +27,6 @@ def run_spec_changes(before: RunSpec, after: RunSpec) -> tuple[str, ...]:
         *_steps(before, after),
         *_tree(before.platform.wire(), after.platform.wire(), "platform"),
     ]
-    if before.process != after.process:
-        lines.insert(0, _line("process", before.process, after.process))
     if not lines:
         return ()
     if before.fingerprint == after.fingerprint:
@@ -70,11 +68,7 @@ def _tree(before: object, after: object, place: str) -> Iterator[str]:
         for name in dict.fromkeys((*before, *after)):
             yield from _tree(before.get(name), after.get(name), f"{place}.{name}")
     elif before != after:
-        yield _line(place, before, after)
-
-
-def _line(place: str, before: object, after: object) -> str:
-    return f"{place}: {_shown(before)} -> {_shown(after)}"
+        yield f"{place}: {_shown(before)} -> {_shown(after)}"
 
 
 def _shown(value: object) -> str:

@@ -183,4 +183,8 @@ def _read_platform_file(path: Path) -> bytes:
     try:
         return read_file_bounded(path, MAX_PLATFORM_BYTES)
     except OSError:
-        raise ETLConfigurationError(f"'{display_name(path)}' cannot be read", code="DPONE_PLATFORM_NOT_FOUND") from None
+        raise ETLConfigurationError(
+            f"'{display_name(path)}' cannot be read",
+            code="DPONE_PLATFORM_NOT_FOUND",
+            fix="write it, or name the file with --platform; --environment NAME reads platform.NAME.yaml beside it",
+        ) from None
