@@ -57,9 +57,7 @@ def read_run_spec(path: Path) -> RunSpec:
         return parse_run_spec(read_file_bounded(path, MAX_RUN_SPEC_BYTES))
     except (OSError, DocumentTooLargeError):
         raise ETLConfigurationError(
-            f"'{display_name(path)}' cannot be read as a run-spec",
-            code="DPONE_RUN_SPEC_NOT_FOUND",
-            fix="name a file that dpone gitops airflow run-spec has written",
+            f"'{display_name(path)}' cannot be read as a run-spec", code="DPONE_RUN_SPEC_NOT_FOUND", fix="compile it"
         ) from None
 
 
@@ -156,7 +154,7 @@ def find_platform(path: Path, environment: str | None = None) -> PlatformFile:
     """
     if environment is None:
         return read_platform(_read_platform_file(path), display_name(path))
-    if not _ENVIRONMENT.fullmatch(environment):
+    if _ENVIRONMENT.fullmatch(environment) is None:
         raise ETLConfigurationError(
             "an environment is named by lower-case letters, digits, '_' and '-'", fix="for example --environment prod"
         )
@@ -184,7 +182,5 @@ def _read_platform_file(path: Path) -> bytes:
         return read_file_bounded(path, MAX_PLATFORM_BYTES)
     except OSError:
         raise ETLConfigurationError(
-            f"'{display_name(path)}' cannot be read",
-            code="DPONE_PLATFORM_NOT_FOUND",
-            fix="write it, or name the file with --platform; --environment NAME reads platform.NAME.yaml beside it",
+            f"'{display_name(path)}' cannot be read", code="DPONE_PLATFORM_NOT_FOUND", fix="write it, or name another"
         ) from None
