@@ -30,7 +30,9 @@ _KUBERNETES_PROVIDER = "apache-airflow-providers-cncf-kubernetes"
 
 
 class DponeOutcomeGateOperator(BaseOperator):
-    """Judges one run of one run-spec; `steps` maps Airflow task ids to step contracts in run-spec order.
+    """Judges one run of one run-spec. Made by `DponeOutcomeGateOperator.of`.
+
+    `steps` maps Airflow task ids to step contracts in run-spec order.
 
     `workers` names the tasks that leave no receipt, by the step behind which they run.
     Returns (and on failure leaves as XCom) the verdict mapping; raises AirflowFailException naming the primary cause.
@@ -43,21 +45,32 @@ class DponeOutcomeGateOperator(BaseOperator):
     operator_extra_links = (LoadReportLink(),)
     custom_operator_name = "dpone gate"
 
-    def __init__(
-        self,
+    steps: Mapping[str, StepContract]
+    workers: Mapping[str, str]
+    run_spec_ref: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
         *,
         steps: Mapping[str, StepContract],
         run_spec_ref: Mapping[str, str],
         workers: Mapping[str, str] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        own = {"trigger_rule": "all_done", "retries": 0, "do_xcom_push": True, "execution_timeout": None}
-        super().__init__(**{**kwargs, **own})
+        **arguments: Any,
+    ) -> DponeOutcomeGateOperator:
+        """A gate with these arguments of BaseOperator; those that decide whether it judges at all are its own.
+
+        No constructor, as with DponePodOperator.of. Raises ValueError without a step to judge.
+        """
         if not steps:
             raise ValueError("an outcome gate needs at least one step to judge")
-        self.steps = dict(steps)
-        self.workers = dict(workers or {})
-        self.run_spec_ref = dict(run_spec_ref)
+        own = {"trigger_rule": "all_done", "retries": 0, "do_xcom_push": True, "execution_timeout": None}
+        gate = cls(**{**arguments, **own})
+        gate.__dict__.update(steps=dict(steps), workers=dict(workers or {}), run_spec_ref=dict(run_spec_ref))
+        return gate
+
+    def _set_xcomargs_dependencies(self) -> None:
+        """Nothing to find: what the gate reads it is given by task id, and Airflow would search every field for it."""
 
     def execute(self, context: Any) -> dict[str, object]:
         ti = context["ti"]

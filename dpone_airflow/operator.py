@@ -107,6 +107,11 @@ class DponePodOperator(KubernetesPodOperator):
         task.__dict__.update(dpone_command=dpone_command, run_spec_ref=run_spec_ref, step=step)
         return task
 
+    def _set_xcomargs_dependencies(self) -> None:
+        """Nothing to find: a step's arguments are values of its run-spec. Airflow would search every field of every
+        task for another one's output at each parse.
+        """
+
     @property
     def evidence_path(self) -> str | None:
         """Evidence of the try that just ended, for the report link."""

@@ -313,7 +313,7 @@ class _Process:
 
         spec = self.spec
         assets = _assets(spec, outlets)
-        return DponeOutcomeGateOperator(
+        return DponeOutcomeGateOperator.of(
             task_id=task_id,
             dag=self.dag,
             steps=steps,

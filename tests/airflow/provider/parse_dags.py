@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 from kubernetes.client import ApiClient
 
 from tests.airflow.compat import DagSerialization, bag_of
@@ -45,7 +46,15 @@ def described(dag: Any) -> dict[str, Any]:
             for name, group in dag.task_group.get_task_group_dict().items()
             if name
         },
+        "upstream_searched": {task.task_id: upstream_searched(task) for task in dag.tasks},
     }
+
+
+def upstream_searched(task: Any) -> list[str]:
+    """The tasks before `task` after Airflow's own search of its fields for outputs of other tasks."""
+    if isinstance(task, BaseOperator):
+        BaseOperator._set_xcomargs_dependencies(task)
+    return sorted(task.upstream_task_ids)
 
 
 KEPT_OF_DAG = ("dag_id", "start_date", "catchup", "max_active_runs", "doc_md", "fileloc")

@@ -99,7 +99,7 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
 
             contract = step_contract(RUN_SPEC, RUN_SPEC.load, "0.1.0")
             load = ends_well_and_proves_nothing()
-            load >> DponeOutcomeGateOperator(
+            load >> DponeOutcomeGateOperator.of(
                 task_id="outcome_gate", steps={"dpone_run_flights": contract}, run_spec_ref={"process": "flights"}
             )
         elif name == "mapped_stock":
@@ -115,7 +115,7 @@ for name in filter(None, os.environ.get("SCENARIOS", "").split(",")):
                 return receipt_of(partition, context["ti"], partitions=4, plan=plan) if index != 1 else None
 
             plan, partitions = plans(), stages.expand(index=[0, 1, 2, 3])
-            gate = DponeOutcomeGateOperator(
+            gate = DponeOutcomeGateOperator.of(
                 task_id="outcome_gate",
                 steps={name: CONTRACTS[name] for name in ("transfer_plan", "transfer_partition")},
                 run_spec_ref={"process": "flights"},

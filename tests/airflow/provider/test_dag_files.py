@@ -84,6 +84,13 @@ def test_the_gate_always_runs_and_is_never_retried(orders: dict[str, Any]) -> No
     assert (gate["type"], gate["trigger_rule"], gate["retries"]) == ("DponeOutcomeGateOperator", "all_done", 0)
 
 
+def test_a_search_of_the_fields_for_outputs_of_other_tasks_would_find_none(
+    parsed: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    for dag in parsed[0]["dags"].values():
+        assert dag["upstream_searched"] == {name: task["upstream"] for name, task in dag["tasks"].items()}
+
+
 def test_every_step_is_bounded_in_time_and_keeps_its_receipt(orders: dict[str, Any]) -> None:
     steps = [task for task in orders["tasks"].values() if task["type"] == "DponePodOperator"]
     assert len(steps) == 4
