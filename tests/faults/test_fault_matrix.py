@@ -21,14 +21,14 @@ Projects = Callable[[str, Course], Path]
 
 
 @pytest.fixture(scope="module")
-def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Projects:
+def projects(bench: Bench, module_path: Path) -> Projects:
     """For each sink and strategy a project whose first load is done and whose source has news since."""
     made: dict[tuple[str, str], Path] = {}
 
     def of(sink: str, course: Course) -> Path:
         key = (sink, course.label)
         if key not in made:
-            project = Project(tmp_path_factory.mktemp("-".join(key).replace(" ", "-")))
+            project = Project(module_path / "-".join(key).replace(" ", "-"))
             project.orders()
             project.source("CREATE TABLE log (what INTEGER)")
             project.written(manifest(sink, course))
@@ -78,25 +78,24 @@ ALL = [
 
 @pytest.mark.parametrize("cell", ALL)
 def test_a_fault_leaves_the_truth_and_a_run_that_can_go_on(
-    cell: Cell, bench: Bench, projects: Projects, tmp_path: Path
+    cell: Cell, bench: Bench, projects: Projects, cell_path: Path
 ) -> None:
-    root = tmp_path / "project"
+    root = cell_path / "project"
     shutil.copytree(projects(cell.sink, cell.course), root, symlinks=True)
     exit_code = bench(root, cell.sink, "faulty", fault=cell.fault)
     assert bench(root, cell.sink, None) == 0
     left = Left.of(root, "faulty", exit_code)
     exit_code = bench(root, cell.sink, "next")
     again = Left.of(root, "next", exit_code)
-    shutil.rmtree(root)
     assert [*violations(cell, left, "faulty"), *violations_of_next(cell, left, again)] == []
 
 
 @pytest.mark.parametrize("strategy", ["append", "merge", "replace"])
 @pytest.mark.parametrize("sink", ["duckdb", "files", pytest.param("clickhouse", marks=pytest.mark.slow)])
 def test_every_step_of_the_matrix_is_one_a_load_passes_through_in_this_order(
-    sink: str, strategy: str, bench: Bench, projects: Projects, tmp_path: Path
+    sink: str, strategy: str, bench: Bench, projects: Projects, cell_path: Path
 ) -> None:
-    root = tmp_path / "project"
+    root = cell_path / "project"
     course = next((course for course in COURSES[sink] if course.mode == strategy), None)
     if course is None:
         pytest.skip("a files target takes no such load")

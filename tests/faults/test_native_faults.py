@@ -35,13 +35,13 @@ Projects = Callable[[str, Course], Path]
 
 
 @pytest.fixture(scope="module")
-def projects(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Projects:
+def projects(bench: Bench, module_path: Path) -> Projects:
     """For each sink and strategy a project whose first load is done and whose source has news since."""
     made: dict[tuple[str, str], Path] = {}
 
     def of(sink: str, course: Course) -> Path:
         if (sink, course.mode) not in made:
-            project = Project(tmp_path_factory.mktemp(f"{sink}-{course.mode}"))
+            project = Project(module_path / f"{sink}-{course.mode}")
             project.orders()
             project.written(manifest(sink, course))
             assert bench(project.root, sink, "first") == 0
@@ -90,9 +90,9 @@ ALL = [
 
 @pytest.mark.parametrize("cell", ALL)
 def test_a_fault_leaves_the_truth_and_a_run_that_resumes(
-    cell: Cell, bench: Bench, projects: Projects, tmp_path: Path
+    cell: Cell, bench: Bench, projects: Projects, cell_path: Path
 ) -> None:
-    root = tmp_path / "project"
+    root = cell_path / "project"
     shutil.copytree(projects(cell.sink, cell.course), root, symlinks=True)
     exit_code = bench(root, cell.sink, "r", fault=cell.fault)
     assert bench(root, cell.sink, None) == 0
@@ -103,7 +103,6 @@ def test_a_fault_leaves_the_truth_and_a_run_that_resumes(
     exit_code = bench(root, cell.sink, "r")
     again = Left.of(root, "r", exit_code)
     assert [*violations_of_resume(cell, settled(cell, left), again)] == []
-    shutil.rmtree(root)
 
 
 def an_operator_settles_it(root: Path, cell: Cell, left: Left, bench: Bench) -> None:
@@ -166,9 +165,9 @@ def transfer(root: Path, cell: Cell, *arguments: str) -> Finished:
     ],
 )
 def test_every_step_of_the_matrix_is_one_a_transfer_passes_through_in_this_order(
-    sink: str, course: Course, bench: Bench, projects: Projects, tmp_path: Path
+    sink: str, course: Course, bench: Bench, projects: Projects, cell_path: Path
 ) -> None:
-    root = tmp_path / "project"
+    root = cell_path / "project"
     shutil.copytree(projects(sink, course), root, symlinks=True)
     assert bench(root, sink, "whole") == 0
     lines = Left.of(root, "whole", 0).calls
