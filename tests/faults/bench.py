@@ -72,11 +72,12 @@ def run(
     *,
     is_server: bool = False,
     uris: Mapping[str, str] | None = None,
+    plan: str | None = None,
 ) -> int:
     """What `dpone run --run-id ... --format json --receipt-path ...` does, over watched ports.
 
     `is_server`: leases count as for an engine that several processes may use at once. `uris` are connections in place
-    of those below `root`.
+    of those below `root`. `plan`: publishes the ranges of this plan, which other processes have staged.
     """
     variables = {**(uris or connections(root, sink)), "DPONE_EVIDENCE_DIR": str(root / "evidence")}
     clock = clock or SystemClock()
@@ -85,7 +86,8 @@ def run(
     started_at, error, execution = clock.utc_now(), None, None
     try:
         with cancellation.installed():
-            options = RunOptions(arguments=RunArguments(run_id=run_id))
+            arguments = RunArguments(run_id=run_id, transfer_plan=plan)
+            options = RunOptions(arguments=arguments, partitions="inline" if plan is None else "staged")
             call = Call.of(options.arguments, variables, root, RunProcessPorts(cancellation=cancellation))
             manifest = load_manifest(root / "m.yaml", project_root=root)
             (process,) = prepare_run(call, manifest, options).process_runs()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -33,18 +34,20 @@ from tests.faults.bench import connections, seen
 from tests.faults.load_matrix import manifest
 from tests.live.servers import scratch_postgres
 from tests.spec.builders import CHECKOUT, Finished, Project, append_flow, flow
+from tests.spec.native_transfer.fan_out_process import ROWS, RUN, FanOut
+from tests.spec.native_transfer.test_stalled_processes import fan_out, uri
 
-__all__ = ("faults",)
+__all__ = ("fan_out", "faults", "uri")
 
 BENCH = """
 import json, os, sys
 from pathlib import Path
 from tests.faults.bench import run
 from tests.faults.fault_points import Fault, FaultKind, Moments, When
-root, sink, run_id, uris, call, when, occurrence = sys.argv[1:]
+root, sink, run_id, uris, call, when, occurrence, plan = sys.argv[1:]
 fault = Fault(call=call, when=When(when), kind=FaultKind.SIGSTOP, occurrence=int(occurrence))
 os.chdir(root)
-sys.exit(run(Path(root), sink, run_id, Moments(fault), uris=json.loads(uris)))
+sys.exit(run(Path(root), sink, run_id, Moments(fault), uris=json.loads(uris), plan=plan or None))
 """
 PATIENCE_SECONDS = 180
 LATE = ((1, "a", 10), (2, "b", 20), (3, "c", 30))
@@ -84,8 +87,8 @@ class Server:
         rows = self.rows()
         return sorted(int(row[0]) for row in rows)
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        sql = f"SELECT id, name, updated_at FROM {self.schema}.orders"
+    def rows(self, columns: str = "id, name, updated_at") -> list[tuple[Any, ...]]:
+        sql = f"SELECT {columns} FROM {self.schema}.orders"
         match self.kind:
             case ConnectorType.POSTGRES:
                 import psycopg
@@ -112,13 +115,15 @@ class Writer:
     stopped: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def uris(self) -> dict[str, str]:
-        return {"DPONE_CONN_SHOP": f"sqlite:///{self.project.root / 'shop.sqlite'}", "DPONE_CONN_DWH": self.server.uri}
+        return {"DPONE_CONN_SHOP": self.project.environment["DPONE_CONN_SHOP"], "DPONE_CONN_DWH": self.server.uri}
 
-    def freeze(self, call: str, when: str, run_id: str = "late", occurrence: int = 1) -> subprocess.Popen[str]:
-        """Starts a run that stops itself at a call; returns when it has."""
+    def freeze(
+        self, call: str, when: str, run_id: str = "late", occurrence: int = 1, plan: str = ""
+    ) -> subprocess.Popen[str]:
+        """Starts a run that stops itself at a call; returns when it has. One with a `plan` publishes its ranges."""
         arguments = (str(self.project.root), str(self.server.kind), run_id, json.dumps(self.uris()), call, when)
         process = subprocess.Popen(
-            [sys.executable, "-c", BENCH, *arguments, str(occurrence)],
+            [sys.executable, "-c", BENCH, *arguments, str(occurrence), plan],
             cwd=CHECKOUT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -177,8 +182,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 class MssqlTarget(Server):
     run: Callable[..., list[tuple[Any, ...]]] = lambda *batches: []
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        return self.run("SELECT id, name, updated_at FROM raw.orders")
+    def rows(self, columns: str = "id, name, updated_at") -> list[tuple[Any, ...]]:
+        return self.run(f"SELECT {columns} FROM raw.orders")
 
 
 @pytest.fixture
@@ -287,6 +292,36 @@ def test_a_writer_of_key_ranges_that_was_stopped_at_its_publication_keeps_others
     woken = writer.wake(late)
     assert woken["status"] != "success" and woken["failure_context"]["source_state"] == "not_advanced"
     assert server.ids() == before
+
+
+@pytest.mark.parametrize(
+    ("call", "refusal"),
+    [
+        ("load_steps quality_checked succeeded", None),
+        ("staged.finalize", "native_transfer_manual_reconciliation_required"),
+    ],
+    ids=["before_its_guard", "behind_its_guard"],
+)
+def test_a_publication_of_mapped_ranges_that_was_stopped_publishes_nothing_behind_its_successor(
+    fan_out: FanOut, writers: list[Writer], call: str, refusal: str | None
+) -> None:
+    """As long as no guard is armed another run may load; then another is refused until the first has gone on."""
+    uri = fan_out.project.environment["DPONE_CONN_DWH"]
+    server = Server(ConnectorType(urlsplit(uri).scheme.replace("postgresql", "postgres")), uri)
+    writers.append(Writer(fan_out.project, server))
+    late = writers[-1].freeze(call, "before", RUN, plan=fan_out.staged())
+    server.end_leases()
+    rival = fan_out.plan("rival")
+    if refusal is not None:
+        assert getattr(rival.error, "code", None) == refusal
+        assert writers[-1].wake(late)["status"] == "success", "nobody took its place: it goes on where it stood"
+        assert len(server.rows("v")) == ROWS + 1
+        return
+    published = fan_out.publish(fan_out.staged("rival"), "rival")
+    assert published.error is None
+    count = len(server.rows("v"))
+    assert_refused(writers[-1].wake(late))
+    assert len(server.rows("v")) == count == ROWS + 1
 
 
 @pytest.mark.slow
