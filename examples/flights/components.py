@@ -58,6 +58,13 @@ class Components:
                 start_new_session=True,
             )
 
+    def restart(self, name: str, *arguments: str) -> None:
+        """Kills a component as a node that goes away does, and starts it again."""
+        process = self._running.pop(name)
+        _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
+        self.start(name, *arguments)
+
     def check(self) -> None:
         """Raises ComponentEndedError if one has ended."""
         for name, process in self._running.items():

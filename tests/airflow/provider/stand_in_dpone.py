@@ -123,6 +123,23 @@ def wait_for_the_word(name: str) -> None:
     leave(held.encode())
 
 
+def load_of_a_schedule(name: str) -> int:
+    """A load that writes down which run it is; told to be broken it fails, told to wait it waits for the word."""
+    if (SHARED / f"{name}.broken").exists():
+        leave(receipt(1, "source_unreachable", "retry_before_target_mutation", TargetState.NOT_MUTATED).encode())
+        return 1
+    (SHARED / f"{name}.waiting").touch()
+    while (SHARED / f"{name}.waits").exists():
+        time.sleep(0.05)
+    told = ("DPONE_DAG_RUN_ID", "DPONE_INTERVAL_START", "DPONE_INTERVAL_END", "DPONE_TRY_NUMBER")
+    began = time.time()
+    time.sleep(0.5)
+    with (SHARED / f"{name}.mutations").open("a") as file:
+        file.write(json.dumps([*(os.environ[variable] for variable in told), began, time.time()]) + "\n")
+    leave(receipt().encode())
+    return 0
+
+
 def end_badly(scenario: str) -> None:
     """Never returns in time: waits to be stopped, or kills itself."""
     match scenario:
@@ -144,6 +161,8 @@ def behave(scenario: str) -> int:
     match scenario:
         case _ if scenario.startswith("worker_"):
             wait_for_the_word(scenario)
+        case _ if scenario.startswith("scheduled_"):
+            return load_of_a_schedule(scenario)
         case "no_receipt" | "exit_0_no_receipt":
             return 0
         case "exit_2_no_receipt":
@@ -245,7 +264,7 @@ def main() -> int:
             return 1
         leave(receipt().encode())
         return 0
-    if "receipts" in sys.argv and not os.environ["DPONE_DAG_ID"].startswith("advice_"):  # those have no pre-hooks
+    if "pre_hook_refresh_mart" in json.loads(os.environ.get("DPONE_STEP_RECEIPTS", "{}")):
         check_hook_receipts()
     return behave(os.environ["DPONE_DAG_ID"].removesuffix("_deferred"))
 
