@@ -1,6 +1,6 @@
 """Values and names that loads of other products lost, altered or refused: here they arrive exact, or are refused whole.
 
-Real PostgreSQL and MariaDB, DuckDB and files; every load by both gates. Contract: VAL-11.
+Real PostgreSQL and MariaDB, DuckDB and files; every load by both gates. Contract: VAL-26, VAL-27.
 """
 
 from __future__ import annotations

@@ -29,15 +29,16 @@ RUN_LIMIT_SECONDS = 600
 CANARY = "canary-7c1f"
 SECRETS = {"dpone-erp": {"uri": f"erp://sa:{CANARY}"}, "dpone-dwh": {"uri": f"dwh://etl:{CANARY}"}}
 GREEN = ("ok", "native_templates", "safe_retry", "termination_only", "api_lost")
-SYNCHRONOUS = (
-    *GREEN,
-    *("with_gate", "stock_task", "no_receipt", "foreign", "blob", "refused", "unsafe", "lying_exit"),
-    *("killed_after_success", "interrupted", "interrupted_at_the_end", "stopped_in_time"),
-    *("push_lost_unsafe", "push_lost_safe"),
-    *("mapped_lost", "mapped_killed", "mapped_stock"),
+MORE = (
+    *("no_receipt_exit_1", "malformed", "killed", "too_long", "foreign", "blob", "refused", "lying_exit", "api_lost"),
+    *("interrupted_at_the_end", "stopped_in_time", "push_lost_safe", "mapped_killed"),
 )
-MORE = ("no_receipt_exit_1", "malformed", "killed", "too_long")
-"""What the matrix of all ends of a pod holds as well."""
+"""What the matrix of all ends of a pod, or the contracts of receipts and retries, hold as well."""
+SYNCHRONOUS = (
+    *(name for name in GREEN if name not in MORE),
+    *("with_gate", "stock_task", "no_receipt", "unsafe", "killed_after_success", "interrupted", "push_lost_unsafe"),
+    *("mapped_lost", "mapped_stock"),
+)
 STAGED = "transfer_partition"
 DEFERRED = ("ok", "no_receipt", "refused", "safe_retry", "unsafe", "termination_only", "killed_after_success")
 
@@ -76,6 +77,18 @@ def deferred(airflow_environment: AirflowEnvironment, tmp_path_factory: pytest.T
     )
 
 
+def quick(*scenarios: tuple[Any, ...]) -> list[Any]:
+    """Parameters that begin with a scenario; what MORE holds as well belongs to the full suite."""
+    return [pytest.param(*one, marks=pytest.mark.slow if one[0] in MORE else ()) for one in scenarios]
+
+
+@pytest.fixture
+def ran(request: pytest.FixtureRequest, scenario: str) -> Runs:
+    """The runs that hold the scenario of a test."""
+    found: Runs = request.getfixturevalue("more" if scenario in MORE else "runs")
+    return found
+
+
 def executed(airflow: AirflowEnvironment, root: Path, scenarios: tuple[str, ...]) -> Runs:
     """Runs the scenarios one after another in one Airflow process against one local pod runner."""
     commands = root / "commands"
@@ -109,48 +122,47 @@ def executed(airflow: AirflowEnvironment, root: Path, scenarios: tuple[str, ...]
     return Runs(results=json.loads(result.read_text(encoding="utf-8")), output=output, pods_left=list(pods_left))
 
 
-@pytest.mark.parametrize("scenario", GREEN)
-def test_a_run_with_every_receipt_passes(runs: Runs, scenario: str) -> None:
-    assert "success" in runs.results[scenario]["state"]
-    assert (runs.verdict(scenario)["passed"], runs.verdict(scenario)["steps_passed"]) == (True, 3)
+@pytest.mark.parametrize("scenario", quick(*((name,) for name in GREEN)))
+def test_a_run_with_every_receipt_passes(ran: Runs, scenario: str) -> None:
+    assert "success" in ran.results[scenario]["state"]
+    assert (ran.verdict(scenario)["passed"], ran.verdict(scenario)["steps_passed"]) == (True, 3)
 
 
 @pytest.mark.parametrize(
     ("scenario", "tries", "code"),
-    [
+    quick(
         ("no_receipt", 2, "DPONE_RECEIPT_REQUIRED"),
-        pytest.param("no_receipt_exit_1", 2, "DPONE_POD_EXIT_NONZERO", marks=pytest.mark.slow),
+        ("no_receipt_exit_1", 2, "DPONE_POD_EXIT_NONZERO"),
         ("foreign", 2, "DPONE_RECEIPT_MISMATCH"),
-        pytest.param("malformed", 2, "DPONE_RECEIPT_INVALID", marks=pytest.mark.slow),
+        ("malformed", 2, "DPONE_RECEIPT_INVALID"),
         ("blob", 2, "DPONE_RECEIPT_INVALID"),
         ("refused", 1, "DPONE_CONFIGURATION_INVALID"),
         ("unsafe", 1, "DPONE_QUALITY_GATES_FAILED"),
         ("lying_exit", 1, "DPONE_QUALITY_GATES_FAILED"),
-        pytest.param("killed", 2, "DPONE_POD_EXIT_NONZERO", marks=pytest.mark.slow),
+        ("killed", 2, "DPONE_POD_EXIT_NONZERO"),
         ("killed_after_success", 1, "DPONE_POD_EXIT_NONZERO"),
-        pytest.param("too_long", 2, "DPONE_POD_EXIT_NONZERO", marks=pytest.mark.slow),
+        ("too_long", 2, "DPONE_POD_EXIT_NONZERO"),
         ("stopped_in_time", 1, "DPONE_INTERRUPTED"),
         ("interrupted_at_the_end", 1, "DPONE_TASK_NOT_SUCCESSFUL"),
-    ],
+    ),
 )
 def test_a_load_without_proof_fails_the_run_and_is_repeated_only_where_that_is_safe(
-    request: pytest.FixtureRequest, scenario: str, tries: int, code: str
+    ran: Runs, scenario: str, tries: int, code: str
 ) -> None:
-    runs: Runs = request.getfixturevalue("more" if scenario in MORE else "runs")
-    assert "failed" in runs.results[scenario]["state"]
-    load = runs.task(scenario)
+    assert "failed" in ran.results[scenario]["state"]
+    load = ran.task(scenario)
     assert (load["state"], load["try_number"]) == ("failed", tries)
-    verdict = runs.verdict(scenario)
+    verdict = ran.verdict(scenario)
     assert (verdict["passed"], verdict["primary_step"], verdict["primary_code"]) == (False, LOAD, code)
 
 
-@pytest.mark.parametrize(("scenario", "tries"), [("push_lost_unsafe", 1), ("push_lost_safe", 2)])
-def test_a_report_that_cannot_be_left_changes_no_decision(runs: Runs, scenario: str, tries: int) -> None:
-    load = runs.task(scenario)
+@pytest.mark.parametrize(("scenario", "tries"), quick(("push_lost_unsafe", 1), ("push_lost_safe", 2)))
+def test_a_report_that_cannot_be_left_changes_no_decision(ran: Runs, scenario: str, tries: int) -> None:
+    load = ran.task(scenario)
     assert (load["state"], load["try_number"]) == ("failed", tries)
     assert "return_value" not in load["xcom"] and "dpone_step_end" not in load["xcom"]
-    assert "could not be left for the outcome gate (ConnectionError)" in runs.output
-    assert runs.verdict(scenario)["passed"] is False, "a gate that finds nothing fails"
+    assert "could not be left for the outcome gate (ConnectionError)" in ran.output
+    assert ran.verdict(scenario)["passed"] is False, "a gate that finds nothing fails"
 
 
 def test_a_safe_failure_is_repeated(runs: Runs) -> None:
@@ -205,9 +217,10 @@ def test_the_gate_lists_a_partition_without_receipt_and_one_too_many_although_th
     assert f"step {STAGED}[3]: DPONE_RECEIPT_MISMATCH" in runs.output
 
 
-def test_a_killed_partition_is_repeated_alone(runs: Runs) -> None:
-    tries = [runs.task("mapped_killed", f"{STAGED}[{index}]")["try_number"] for index in range(3)]
-    assert tries == [1, 2, 1] and runs.verdict("mapped_killed")["passed"] is True
+@pytest.mark.slow
+def test_a_killed_partition_is_repeated_alone(more: Runs) -> None:
+    tries = [more.task("mapped_killed", f"{STAGED}[{index}]")["try_number"] for index in range(3)]
+    assert tries == [1, 2, 1] and more.verdict("mapped_killed")["passed"] is True
 
 
 def test_an_interrupted_task_fails(runs: Runs) -> None:
@@ -236,7 +249,12 @@ def test_the_single_task_form_runs_inline_and_is_gated(runs: Runs) -> None:
     assert "--separate-hooks inline" in tasks[LOAD]["rendered"]["dpone_command"]
 
 
-def test_only_receipts_verdicts_and_small_marks_enter_xcom(runs: Runs) -> None:
+WHOLE = pytest.mark.parametrize("which", ["runs", pytest.param("more", marks=pytest.mark.slow)])
+
+
+@WHOLE
+def test_only_receipts_verdicts_and_small_marks_enter_xcom(request: pytest.FixtureRequest, which: str) -> None:
+    runs: Runs = request.getfixturevalue(which)
     marks = {"return_value", "dpone_step_end", "pod_name", "pod_namespace", "_link_LoadReportLink"}
     for scenario, result in runs.results.items():
         for task_id, task in result["tasks"].items():
@@ -259,10 +277,14 @@ def test_the_rendered_fields_show_command_and_run_spec(runs: Runs) -> None:
     assert rendered["run_spec_ref"]["step_id"] == LOAD
 
 
-def test_no_secret_enters_xcom_rendered_fields_or_logs(runs: Runs) -> None:
+@WHOLE
+def test_no_secret_enters_xcom_rendered_fields_or_logs(request: pytest.FixtureRequest, which: str) -> None:
+    runs: Runs = request.getfixturevalue(which)
     assert CANARY not in json.dumps(runs.results)
     assert CANARY not in runs.output
 
 
-def test_no_pod_is_left_behind(runs: Runs) -> None:
+@WHOLE
+def test_no_pod_is_left_behind(request: pytest.FixtureRequest, which: str) -> None:
+    runs: Runs = request.getfixturevalue(which)
     assert runs.pods_left == []

@@ -1,8 +1,8 @@
 """However Airflow starts, holds back or interrupts runs, each is judged by its own receipts, and a load happens once.
 
 Backfills, runs beside each other, runs that wait for the one before, preempted pods, a triggerer that dies, mapped
-partitions, a watched gate. A secret of the pods is searched for in everything that Airflow keeps. Contract: AIR-03,
-AIR-35, AIR-46, POD-11.
+partitions, a watched gate. A secret of the pods is searched for in everything that Airflow keeps. Contract: DAG-29,
+AIR-46.
 """
 
 from __future__ import annotations
