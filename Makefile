@@ -18,6 +18,9 @@ ITERATIONS ?= 500
 MINUTES ?= 60
 ONLY ?=
 
+# Tests, demo and pods start thousands of processes: what one compiled the next need not.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo airflow screenshots test test-full soak check schemas docs bench lock clean
 

@@ -169,22 +169,30 @@ def _read(expression: ast.expr, constants: dict[str, str], place: str, found: Fo
             found.unknown.add(f"{place}: {text}")
 
 
-FOUND = scan()
-CODES = {code for code in FOUND.codes if UPPER_CASE.fullmatch(code) or LOWER_CASE.fullmatch(code)}
+@pytest.fixture(scope="module")
+def found() -> Found:
+    return scan()
+
+
+@pytest.fixture(scope="module")
+def codes(found: Found) -> set[str]:
+    return {code for code in found.codes if UPPER_CASE.fullmatch(code) or LOWER_CASE.fullmatch(code)}
+
+
 ENTRIES = {str(entry.code): entry for entry in catalogue().entries}
 
 
-def test_every_code_in_the_source_has_an_entry() -> None:
-    missing = {code: sorted(FOUND.codes[code]) for code in sorted(CODES - set(ENTRIES))}
+def test_every_code_in_the_source_has_an_entry(found: Found, codes: set[str]) -> None:
+    missing = {code: sorted(found.codes[code]) for code in sorted(codes - set(ENTRIES))}
     assert missing == {}
 
 
-def test_every_entry_is_a_code_in_the_source() -> None:
-    assert sorted(set(ENTRIES) - CODES) == []
+def test_every_entry_is_a_code_in_the_source(codes: set[str]) -> None:
+    assert sorted(set(ENTRIES) - codes) == []
 
 
-def test_every_family_of_codes_is_written_out() -> None:
-    assert FOUND.unknown == set()
+def test_every_family_of_codes_is_written_out(found: Found) -> None:
+    assert found.unknown == set()
 
 
 def document() -> dict[str, Any]:

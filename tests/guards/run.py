@@ -68,7 +68,7 @@ class Verdict:
 
 
 def mutations() -> tuple[Mutation, ...]:
-    listed = yaml.safe_load(LISTED.read_text("utf-8"))
+    listed = yaml.load(LISTED.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return tuple(
         Mutation(**{**entry, "tests": tuple(entry["tests"]), "contract": tuple(entry.get("contract", ()))})
         for entry in listed
