@@ -22,7 +22,7 @@ ONLY ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo airflow screenshots test test-full soak check schemas docs bench lock clean
+.PHONY: help install demo airflow screenshots test test-full outcomes soak check schemas docs bench lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -53,6 +53,9 @@ test: $(STAMP) ## the quick suite
 
 test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) $(if $(SHARD),--shard=$(SHARD)) $(if $(LEDGER),"--ledger=$(LEDGER)") $(PYTEST_ARGS)
+
+outcomes: $(STAMP) ## every way in which a pod ends, in the worker and deferred: what Airflow and the gate then say
+	@$(BIN)/python -m pytest -q -m slow tests/airflow/provider/test_kpo_matrix.py
 
 soak: $(STAMP) ## seeded runs under kills, cuts, rivals, moved clocks and full disks; SEED=N, ITERATIONS=N, MINUTES=N, ONLY=WORD
 	@$(BIN)/python -m tests.soak $(if $(SEED),--seed $(SEED)) --iterations $(ITERATIONS) --minutes $(MINUTES) "--only=$(ONLY)"

@@ -26,6 +26,7 @@ from dpone_airflow.reports import leave
 from dpone_airflow.verdict import Verdict
 from dpone_core.contracts.receipt_verification import RECEIPT_REQUIRED
 
+_SKIPPED = "dpone gate: a task before the process skipped every step of it; nothing ran, and no asset is updated"
 _KUBERNETES_PROVIDER = "apache-airflow-providers-cncf-kubernetes"
 
 
@@ -76,7 +77,8 @@ class DponeOutcomeGateOperator(BaseOperator):
         ti = context["ti"]
         observations = observe_run(context, self.steps, self.workers)
         if is_skipped(observations):
-            raise AirflowSkipException("dpone gate: every step was skipped by a task before the process; nothing ran")
+            self.log.info(_SKIPPED)
+            raise AirflowSkipException(_SKIPPED)
         verdict = judge(observations)
         for line in verdict.summary():
             self.log.log(logging.INFO if verdict.passed else logging.ERROR, "%s", line)

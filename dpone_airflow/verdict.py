@@ -126,12 +126,14 @@ class Verdict:
         if self.passed or primary is None:
             return "nothing is left to do"
         if self.load is not None and self.load.status is StepStatus.SUCCEEDED:
-            earlier = next((_EARLIER[step.code] for step in self._loads() if step.code in _EARLIER), None)
-            if earlier is not None:
+            how = next((_EARLIER[step.code] for step in self._loads() if step.code in _EARLIER), None)
+            if how is not None or self._is_before_the_load(primary):
                 again = RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION
                 load = self.load
                 done = repetition_of(again, load.target_state, load.source_state, load.strategy) or Repetition.ADDS
-                return f"the load was committed {earlier}{_LOADED_BEFORE[done]}"
+                told = how or f"behind {primary.name}, which does not count any more"
+                clear = f"clear the task of {primary.name}, the tasks behind it and the gate"
+                return f"the load was committed {told}{_LOADED_BEFORE[done].format(clear=clear)}"
             if primary.receipt is self.load:
                 return (
                     "the load is committed: compare the evidence, mark its task as success, then clear the tasks "
@@ -178,6 +180,11 @@ class Verdict:
         if load is not None and (load.never_started or not load.may_have_run):
             return "not mutated by this run, the load did not start"
         return "not known, the load left no receipt"
+
+    def _is_before_the_load(self, step: StepVerdict) -> bool:
+        """A step that the load followed: what it left anew would make the load's own receipt one out of order."""
+        order = [one.step_id for one in self.steps]
+        return any(order.index(step.step_id) < order.index(load.step_id) for load in self._loads())
 
     def _loads(self) -> list[StepVerdict]:
         return [step for step in self.steps if step.kind is StepKind.LOAD]
@@ -238,9 +245,9 @@ _EARLIER: Final[dict[str | None, str]] = {
     RUN_SPEC_CHANGED: "under the run-spec before",
 }
 _LOADED_BEFORE: Final = {
-    Repetition.NOTHING: f" and its source state has advanced: {_CLEAR_LOAD}; it loads none of that again",
-    Repetition.REPLACES: f": {_CLEAR_LOAD}; it is written again in its place",
-    Repetition.MERGES: f": {_CLEAR_LOAD}; the same rows are updated by their key",
+    Repetition.NOTHING: " and its source state has advanced: {clear}; it loads none of that again",
+    Repetition.REPLACES: ": {clear}; it is written again in its place",
+    Repetition.MERGES: ": {clear}; the same rows are updated by their key",
     Repetition.ADDS: (
         ", and another may write it a second time: compare or deduplicate the target before any task is cleared"
     ),

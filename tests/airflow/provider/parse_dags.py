@@ -53,7 +53,8 @@ def described(dag: Any) -> dict[str, Any]:
 def upstream_searched(task: Any) -> list[str]:
     """The tasks before `task` after Airflow's own search of its fields for outputs of other tasks."""
     if isinstance(task, BaseOperator):
-        BaseOperator._set_xcomargs_dependencies(task)
+        search = getattr(BaseOperator, "_set_xcomargs_dependencies", None) or BaseOperator.set_xcomargs_dependencies
+        search(task)
     return sorted(task.upstream_task_ids)
 
 

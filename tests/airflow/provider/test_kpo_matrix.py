@@ -45,6 +45,12 @@ class Matrix:
         status = receipt.get("status") if isinstance(receipt, dict) else None
         return load["state"], verdict.get("primary_code", "no verdict"), status, load["try_number"]
 
+    def advice(self, scenario: str) -> str | None:
+        """What the gate advises; None without a verdict."""
+        verdict = self.results[scenario]["tasks"][f"{LOAD}_outcome_gate"]["xcom"].get("return_value") or {}
+        found: str | None = verdict.get("advice")
+        return found
+
 
 @pytest.fixture(scope="module", params=MODES)
 def matrix(
@@ -86,8 +92,10 @@ def test_a_pod_that_ends_like_this_is_told_as_it_was(
 ) -> None:
     observed = matrix.observed(scenario.name)
     mode = request.node.callspec.params["matrix"]
-    record_property(MATRIX_ROW, [mode, scenario.name, shown(scenario.expected), shown(observed)])
+    advice = matrix.advice(scenario.name)
+    record_property(MATRIX_ROW, [mode, scenario.name, shown(scenario.expected), shown(observed), advice])
     assert observed == scenario.expected
+    assert (advice == "nothing is left to do") is (scenario.code is None)
 
 
 @pytest.mark.airflow

@@ -46,7 +46,8 @@ from tests.spec.contracts.documents import (
 
 SPEC = parse_run_spec(json.dumps(run_spec_document()))
 VERIFY, HOOK, LOAD = (step_contract(SPEC, step, VERSION) for step in SPEC.steps)
-BY_ID = {contract.step_id: contract for contract in (VERIFY, HOOK, LOAD)}
+POST = replace(HOOK, step_id="post_hook_announce", upstream=(LOAD.step_id,))
+BY_ID = {contract.step_id: contract for contract in (VERIFY, HOOK, LOAD, POST)}
 RUN = "scheduled__2026-11-29T00:00:00+00:00"
 
 
@@ -88,6 +89,11 @@ def observation(contract: StepContract, **changes: Any) -> StepObservation:
 
 def verdict(load: dict[str, Any] | None = None, hook: dict[str, Any] | None = None) -> Verdict:
     return judge((observation(VERIFY), observation(HOOK, **(hook or {})), observation(LOAD, **(load or {}))))
+
+
+def behind(**changes: Any) -> Verdict:
+    """The verdict on a run whose load passed, and what became of the post-hook behind it."""
+    return judge((observation(VERIFY), observation(HOOK), observation(LOAD), observation(POST, **changes)))
 
 
 def primary(judged: Verdict) -> tuple[str, str | None]:
@@ -170,7 +176,7 @@ def test_a_failed_task_with_a_committed_load_says_so_and_asks_for_a_look() -> No
 )
 def test_a_failed_post_hook_never_asks_for_a_retry_of_the_committed_load(hook_says: str, verdict_says: str) -> None:
     result = failed(retry_classification=RetryClassification(hook_says), target_state=None, source_state=None)
-    judged = verdict(hook={"received": own(HOOK, result).wire(), "task_state": "failed"})
+    judged = behind(received=own(POST, result).wire(), task_state="failed")
     assert judged.retry_classification == verdict_says
     assert judged.mapping()["target_state"] == "mutation_returned_success"
 
@@ -253,8 +259,8 @@ def test_the_failed_gate_is_named_in_verdict_and_log() -> None:
 
 def test_behind_a_committed_load_the_advice_never_clears_the_load() -> None:
     assert verdict().advice == "nothing is left to do"
-    behind = verdict(hook={"received": own(HOOK, failed(target_state=None, source_state=None)).wire()})
-    assert behind.advice.endswith("never the load's task") and "pre_hook_refresh_mart" in behind.advice
+    advice = behind(received=own(POST, failed(target_state=None, source_state=None)).wire()).advice
+    assert advice.endswith("never the load's task") and "post_hook_announce" in advice
     assert "mark its task as success" in verdict(load={"task_state": "failed"}).advice
 
 
@@ -432,11 +438,22 @@ def test_a_load_under_the_run_spec_before_is_told_with_what_it_committed() -> No
     )
     assert primary(judged) == ("bundle_verify", "DPONE_RUN_SPEC_CHANGED")
     assert judged.mapping()["target_state"] == "mutation_returned_success"
-    assert judged.advice.startswith(
-        "the load was committed under the run-spec before and its source state has advanced"
+    assert judged.advice == (
+        "the load was committed under the run-spec before and its source state has advanced: clear the task of "
+        "bundle_verify, the tasks behind it and the gate; it loads none of that again"
     )
     assert (
         judged.primary is not None
         and "7" * 64 in judged.primary.reason
         and LOAD.run_spec_fingerprint in judged.primary.reason
     )
+
+
+def test_a_step_before_a_load_that_passed_is_not_cleared_alone() -> None:
+    """Its new receipt would make the load's one out of order: the load has to follow it."""
+    before = {"run_spec_fingerprint": "sha256:" + "7" * 64}
+    verify = observation(VERIFY, received=own(VERIFY, **before).wire())
+    judged = judge((verify, observation(HOOK), observation(LOAD)))
+    assert primary(judged) == ("bundle_verify", "DPONE_RUN_SPEC_CHANGED")
+    assert judged.advice.startswith("the load was committed behind bundle_verify, which does not count any more")
+    assert "clear the task of bundle_verify, the tasks behind it and the gate" in judged.advice

@@ -49,3 +49,6 @@ with DAG("scheduled_watched", schedule=None, max_active_runs=1, **JANUARY) as da
     group = wire_dpone_gitops_task_group(dag=dag_watched, run_spec=STEPS)
     group.group >> EmptyOperator(task_id="tidy_up", trigger_rule="all_done")
     watch_outcome_gates(group.gate, dag=dag_watched)
+
+with DAG("scheduled_changed", schedule=None, max_active_runs=1, **JANUARY) as dag_changed:
+    wire_dpone_gitops_task_group(dag=dag_changed, run_spec=HERE / "changing.spec.json")

@@ -26,7 +26,7 @@ STEP = "dpone_flights."
 LOAD, GATE, HOOK = f"{STEP}dpone_run_flights", f"{STEP}outcome_gate", f"{STEP}post_hook_announce"
 NAMES = (
     *("backfill", "one_at_a_time", "side_by_side", "after_past", "preempted", "preempted_once", "trigger", "mapped"),
-    "watched",
+    *("watched", "changed"),
 )
 
 
@@ -39,6 +39,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
         "steps": [verify_step(), load, hook],
         "once": [verify_step(), once, hook],
         "mapped": fanned_out_steps(),
+        "changing": [verify_step(), load, hook],
     }
     names = {f"scheduled_{name}" for name in NAMES}
     root = tmp_path_factory.mktemp("scheduled")
@@ -174,6 +175,24 @@ def test_a_watched_gate_fails_a_run_whose_last_task_runs_in_any_case(workers: Wo
     broken.unlink()
     state, tasks = workers.ended(dag_id, workers.client.trigger(dag_id))
     assert (state, tasks["outcome_watcher"]["state"]) == ("success", "skipped")
+
+
+def test_a_run_whose_run_spec_was_deployed_anew_is_green_after_what_the_gate_advises(workers: Workers) -> None:
+    """Only the gate ran under the new one; what it says to clear is cleared, literally."""
+    dag_id = "scheduled_changed"
+    run_id = workers.client.trigger(dag_id)
+    assert workers.ended(dag_id, run_id)[0] == "success"
+    file = workers.environment.dags_folder / "changing.spec.json"
+    document = json.loads(file.read_text("utf-8"))
+    document["steps"][1]["argv"].insert(3, "--keep-going")
+    file.write_text(json.dumps(document), "utf-8")
+    workers.client.clear(dag_id, run_id, GATE)
+    assert workers.ended(dag_id, run_id)[0] == "failed"
+    verdict = workers.client.xcom(dag_id, run_id, GATE)
+    assert verdict["primary_code"] == "DPONE_RUN_SPEC_CHANGED"
+    assert "clear the task of bundle_verify, the tasks behind it and the gate" in verdict["advice"]
+    workers.client.clear(dag_id, run_id, f"{STEP}bundle_verify", LOAD, HOOK, GATE)
+    assert workers.ended(dag_id, run_id)[0] == "success"
 
 
 def test_no_secret_of_a_pod_is_in_anything_that_airflow_keeps(workers: Workers) -> None:

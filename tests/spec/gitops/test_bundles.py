@@ -241,7 +241,7 @@ def test_a_receipt_that_is_not_this_steps_is_refused_and_the_hook_is_never_run_i
         "one of another run-spec": (
             {"pre_hook_refresh": good},
             {"DPONE_RUN_SPEC_FINGERPRINT": "sha256:" + "2" * 64},
-            "DPONE_RECEIPT_MISMATCH",
+            "DPONE_RUN_SPEC_CHANGED",
         ),
         "one under another step": ({"pre_hook_other": good}, {}, "DPONE_RECEIPT_REQUIRED"),
     }

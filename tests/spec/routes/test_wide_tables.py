@@ -54,8 +54,9 @@ def loaded(project: Project, run_id: str, shift: int) -> None:
     pq.write_table(wide(shift), project.root / "in/w.parquet")
     finished = project.run("--run-id", run_id)
     assert finished.exit_code == 0, finished.stdout
-    metrics = finished.result["acceptance_metrics"]
-    assert all(len(side["distinct_counts"]) == WIDTH for side in metrics["snapshots"])
+    metrics = finished.result["details"]["reconciliation_metrics"]["acceptance_metrics"]
+    assert len(metrics["snapshots"]) > 1
+    assert all(len(side["distinct_counts"]) == WIDTH for side in metrics["snapshots"].values())
 
 
 @pytest.mark.slow
