@@ -3,8 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-installed
-VENV_AIRFLOW_2 := .venv-airflow-2.11
-STAMP_AIRFLOW_2 := $(VENV_AIRFLOW_2)/.installed
+OLDER_AIRFLOW := .venv-airflow-2.11 .venv-airflow-3.1
 PYTEST_ARGS ?=
 WORKERS ?= 2
 # A module stays with one worker, for its fixtures; in the order of the folders the long ones come first.
@@ -37,9 +36,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(STAMP_AIRFLOW_2): requirements/airflow-2.11.txt $(STAMP)
-	@test -x $(VENV_AIRFLOW_2)/bin/python || $(PYTHON) -m venv $(VENV_AIRFLOW_2)
-	@$(BIN)/uv pip install --quiet --python $(VENV_AIRFLOW_2)/bin/python -r requirements/airflow-2.11.txt
+.venv-airflow-%/.installed: requirements/airflow-%.txt $(STAMP)
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python -r $<
 	@touch $@
 
 demo: $(STAMP) ## the main job end to end: CLI load, run-spec, real Airflow tasks, outcome gate
@@ -51,7 +50,7 @@ airflow: $(STAMP) ## the demo in Airflow's own pages at 127.0.0.1 until Ctrl-C; 
 test: $(STAMP) ## the quick suite
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) -m "not slow" $(PYTEST_ARGS)
 
-test-full: $(STAMP) $(STAMP_AIRFLOW_2) ## the whole matrix, Airflow 2.11 in an environment of its own included
+test-full: $(STAMP) $(OLDER_AIRFLOW:%=%/.installed) ## the whole matrix, older Airflow in environments of their own included
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) $(if $(SHARD),--shard=$(SHARD)) $(if $(LEDGER),"--ledger=$(LEDGER)") $(PYTEST_ARGS)
 
 outcomes: $(STAMP) ## every way in which a pod ends, in the worker and deferred: what Airflow and the gate then say
@@ -84,7 +83,8 @@ bench: $(STAMP) ## whole processes side by side; prints ratios
 lock: ## compile the pinned requirement files
 	@$(BIN)/uv pip compile -q requirements/dev.in -o requirements/dev.txt --python-version 3.11 --no-emit-index-url --no-header
 	@$(BIN)/uv pip compile -q requirements/airflow-2.11.in -o requirements/airflow-2.11.txt --python-version 3.11 --no-emit-index-url --no-header
+	@$(BIN)/uv pip compile -q requirements/airflow-3.1.in -o requirements/airflow-3.1.txt --python-version 3.11 --no-emit-index-url --no-header
 
 clean: ## remove everything the targets above made
-	@rm -rf $(VENV) $(VENV_AIRFLOW_2) .dpone .demo .airflow build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) $(OLDER_AIRFLOW) .dpone .demo .airflow build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

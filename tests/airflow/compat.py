@@ -1,4 +1,4 @@
-"""What scripts that run inside Airflow need of its models, under the names of Airflow 3 and 2 alike."""
+"""What scripts that run inside Airflow need of its models, whatever name its version has for it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 try:
     from airflow.dag_processing.dagbag import DagBag
-    from airflow.models.asset import AssetEvent
-    from airflow.models.xcom import XComModel
-    from airflow.serialization.serialized_objects import DagSerialization
 except ImportError:
     from airflow.models.dagbag import DagBag
+try:
+    from airflow.models.asset import AssetEvent
+    from airflow.models.xcom import XComModel
+except ImportError:
     from airflow.models.dataset import DatasetEvent as AssetEvent
     from airflow.models.xcom import XCom as XComModel
+try:
+    from airflow.serialization.serialized_objects import DagSerialization
+except ImportError:
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
 
 __all__ = ["AssetEvent", "DagSerialization", "XComModel", "bag_of", "registered", "xcom_value"]

@@ -126,19 +126,20 @@ def until(probe: Callable[[], _T], seconds: float = LIMIT_SECONDS) -> _T:
     return found
 
 
-@contextmanager
-def running(
-    root: Path,
-    dag_file: Path,
-    specs: Mapping[str, Sequence[Mapping[str, Any]]],
-    dag_ids: Set[str],
-    variables: Mapping[str, str],
-    components: Sequence[str] = (),
-) -> Iterator[Workers]:
-    """Until every one of `dag_ids` is listed. `specs` are the steps of the run-specs that stand beside the DAG file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A migrated Airflow that nothing runs of yet; `variables` are those of its processes."""
 
-    `components` are started beside those that every Airflow has.
-    """
+    environment: AirflowEnvironment
+    shared: Path
+    runner: LocalPodRunner
+    variables: Mapping[str, str]
+    port: int
+
+
+@contextmanager
+def prepared(root: Path, dag_file: Path, specs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Prepared]:
+    """`specs` are the steps of the run-specs that stand beside the DAG file."""
     shared, commands = root / "shared", root / "commands"
     for directory in (shared, commands):
         directory.mkdir()
@@ -158,22 +159,43 @@ def running(
         search_path=(commands,),
         bundles=(Mount(source=shared, target="/shared", read_only=False),),
     ) as runner:
-        given = {
-            **environment.variables,
-            "KUBECONFIG": str(runner.kubeconfig_path),
-            "WORKER_DIRECTORY": str(shared),
-            **variables,
-        }
-        started = Components(given, root / "logs")
-        client = Client(f"http://127.0.0.1:{port}")
+        variables = {"KUBECONFIG": str(runner.kubeconfig_path), "WORKER_DIRECTORY": str(shared)}
+        yield Prepared(
+            environment=environment,
+            shared=shared,
+            runner=runner,
+            variables={**environment.variables, **variables},
+            port=port,
+        )
+    assert list(processes_of(environment.home)) == []
+
+
+@contextmanager
+def running(
+    root: Path,
+    dag_file: Path,
+    specs: Mapping[str, Sequence[Mapping[str, Any]]],
+    dag_ids: Set[str],
+    variables: Mapping[str, str],
+    components: Sequence[str] = (),
+) -> Iterator[Workers]:
+    """Until every one of `dag_ids` is listed; `components` are started beside those that every Airflow has."""
+    with prepared(root, dag_file, specs) as made:
+        started = Components({**made.variables, **variables}, root / "logs")
+        client = Client(f"http://127.0.0.1:{made.port}")
         try:
             for component in ("api-server", "dag-processor", "scheduler", *components):
                 started.start(component)
             until(lambda: listed(client, started) >= dag_ids)
-            yield Workers(client=client, shared=shared, runner=runner, environment=environment, components=started)
+            yield Workers(
+                client=client,
+                shared=made.shared,
+                runner=made.runner,
+                environment=made.environment,
+                components=started,
+            )
         finally:
             started.stop()
-        assert list(processes_of(environment.home)) == []
 
 
 def listed(client: Client, components: Components) -> set[str]:

@@ -44,7 +44,10 @@ with DAG("scheduled_mapped", schedule=None, max_active_runs=1, **JANUARY) as dag
     wire_dpone_gitops_task_group(dag=dag_mapped, run_spec=MAPPED)
 
 with DAG("scheduled_watched", schedule=None, max_active_runs=1, **JANUARY) as dag_watched:
-    from airflow.providers.standard.operators.empty import EmptyOperator
+    try:
+        from airflow.providers.standard.operators.empty import EmptyOperator
+    except ImportError:
+        from airflow.operators.empty import EmptyOperator
 
     group = wire_dpone_gitops_task_group(dag=dag_watched, run_spec=STEPS)
     group.group >> EmptyOperator(task_id="tidy_up", trigger_rule="all_done")

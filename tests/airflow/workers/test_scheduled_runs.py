@@ -30,20 +30,24 @@ NAMES = (
 )
 
 
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+def scheduled_specs() -> dict[str, list[dict[str, Any]]]:
+    """The run-specs beside `scheduled_dags.py`."""
     hook = hook_step("announce", "post_hook", depends_on=["dpone_run_flights"])
     load = load_step(depends_on=["bundle_verify"], receipts_from=[], without_receipt="retry", retries=1)
     once = {**load, "without_receipt": "stop"}
-    specs = {
+    return {
         "steps": [verify_step(), load, hook],
         "once": [verify_step(), once, hook],
         "mapped": fanned_out_steps(),
         "changing": [verify_step(), load, hook],
     }
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     names = {f"scheduled_{name}" for name in NAMES}
     root = tmp_path_factory.mktemp("scheduled")
-    with running(root, HERE / "scheduled_dags.py", specs, names, {}, ("triggerer",)) as found:
+    with running(root, HERE / "scheduled_dags.py", scheduled_specs(), names, {}, ("triggerer",)) as found:
         yield found
 
 
