@@ -186,7 +186,7 @@ def test_ci_writes_figures_only_where_a_directory_is_given(tmp_path: Path, direc
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     calls = tmp_path / "calls"
-    programs = {"bin/make": "", "bin/ldconfig": "libodbc.so.2", ".venv/bin/python": "", ".ci/bare": ""}
+    programs = {"bin/make": "", "bin/ldconfig": "libodbc.so.2", ".venv/bin/python": "3/24", ".ci/bare": ""}
     for program, says in programs.items():
         path = tmp_path / program
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -199,4 +199,5 @@ def test_ci_writes_figures_only_where_a_directory_is_given(tmp_path: Path, direc
     subprocess.run([str(tmp_path / ".ci" / "run")], env=environment, check=True, capture_output=True)
     writing = [] if directory is None else ["make install", f"python tools/fitness.py --write {directory}"]
     called = [line for line in calls.read_text("utf-8").splitlines() if line.startswith(("make", "python"))]
-    assert called == [*writing, "make check", "make test"]
+    shard = ["python -m tests.shards next 24", "make test-full SHARD=3/24"]
+    assert called == [*writing, "make check", "make test", *shard]
