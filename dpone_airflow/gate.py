@@ -33,9 +33,8 @@ _KUBERNETES_PROVIDER = "apache-airflow-providers-cncf-kubernetes"
 class DponeOutcomeGateOperator(BaseOperator):
     """Judges one run of one run-spec. Made by `DponeOutcomeGateOperator.of`.
 
-    `steps` maps Airflow task ids to step contracts in run-spec order.
-
-    `workers` names the tasks that leave no receipt, by the step behind which they run.
+    `steps` maps Airflow task ids to step contracts in run-spec order, `workers` names the tasks that leave
+    no receipt, by the step behind which they run.
     Returns (and on failure leaves as XCom) the verdict mapping; raises AirflowFailException naming the primary cause.
     Where a branch or a short circuit before the process skipped every step it raises AirflowSkipException: nothing ran,
     and no asset is updated.

@@ -213,7 +213,7 @@ def test_a_single_precision_number_stays_the_same_number(
 ) -> None:
     mysql("CREATE TABLE t (id BIGINT, rate FLOAT)", "INSERT INTO t VALUES (1, 113.926117), (2, 0.1), (3, -16777217)")
     project = of_mysql(tmp_path, mysql_uri, **into_postgres())
-    loaded(change(project), {"DPONE_CONN_PG": postgres_uri})
+    loaded(project, {"DPONE_CONN_PG": postgres_uri})
     single = [struct.unpack("f", struct.pack("f", value))[0] for value in (113.926117, 0.1, -16777217.0)]
     assert [rate for (rate,) in postgres("SELECT rate::float8 FROM raw.orders ORDER BY id")] == single
 

@@ -1,5 +1,6 @@
-"""Prints the matrix of pod ends when its module has run: one line per scenario, expected and observed,
-and what the gate advises."""
+"""Prints the matrix of pod ends when its module has run: one line per scenario, expected and observed, and what the
+gate advises.
+"""
 
 from __future__ import annotations
 
