@@ -12,7 +12,7 @@ import duckdb
 from dpone_core.connectors._sql.schema_rules import foreign_error
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.declared.duckdb import MEMORY_LIMIT_BYTES
-from dpone_core.errors import ConnectorError, ETLExecutionError, RunTerminated
+from dpone_core.errors import ConnectorError, ETLExecutionError
 from dpone_core.model.load_config import TableName
 
 if TYPE_CHECKING:
@@ -133,36 +133,6 @@ class Database:
 def would_write(error: duckdb.Error) -> bool:
     """Whether a read-only transaction or a file opened read only has refused a change; DuckDB has no code for it."""
     return "read-only mode" in str(error)
-
-
-def execute_in_thread(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Runs a statement that reads Arrow batches of this process in a second thread and waits for it. DuckDB hears no
-    signal while it waits for a batch; the calling thread does, and interrupts the statement."""
-    claimed, ended = threading.Lock(), threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        if not claimed.acquire(blocking=False):
-            return
-        try:
-            cursor.execute(sql)
-        except BaseException as error:  # noqa: BLE001 - carried to the calling thread, raised there
-            failures.append(error)
-        finally:
-            ended.set()
-
-    try:
-        threading.Thread(target=run, name="dpone-duckdb", daemon=True).start()
-        ended.wait()
-    except BaseException:
-        if not claimed.acquire(blocking=False):  # otherwise it has not begun, and now never will
-            cursor.interrupt()
-            while not ended.is_set():
-                with suppress(RunTerminated, KeyboardInterrupt):  # a second signal waits too: the session is in use
-                    ended.wait()
-        raise
-    if failures:
-        raise failures[0]
 
 
 def _execute(

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import adbc_driver_sqlite.dbapi as adbc
 
+from dpone_core.connectors._sql.interruptible import interruptible
 from dpone_core.connectors._sql.schema_rules import foreign_error
 
 if TYPE_CHECKING:
@@ -30,14 +31,12 @@ class Database:
     def rows(self, sql: str, parameters: Parameters = ()) -> list[tuple[object, ...]]:
         """All rows of a small query."""
         with self._cursor(self._catalog_connection()) as cursor, translate_errors("source_unreachable"):
-            cursor.execute(sql, parameters or None)
-            return list(cursor.fetchall())
+            return _fetch(cursor, sql, parameters)
 
     def run(self, sql: str) -> None:
         """A temporary-schema statement; the file itself is open read only."""
         with self._cursor(self._catalog_connection()) as cursor, translate_errors("source_query_refused"):
-            cursor.execute(sql)
-            cursor.fetchall()
+            _fetch(cursor, sql, ())
 
     @contextmanager
     def reader(self, sql: str, parameters: Parameters) -> Iterator[pa.RecordBatchReader]:
@@ -45,7 +44,7 @@ class Database:
         try:
             with self._cursor(connection) as cursor:
                 with translate_errors("source_query_refused"):
-                    cursor.execute(sql, parameters or None)
+                    interruptible(lambda: cursor.execute(sql, parameters or None), cursor.adbc_cancel)
                     reader = cursor.fetch_record_batch()
                 try:
                     yield reader
@@ -76,6 +75,14 @@ class Database:
             yield cursor
         finally:
             cursor.close()
+
+
+def _fetch(cursor: adbc.Cursor, sql: str, parameters: Parameters) -> list[tuple[object, ...]]:
+    def rows() -> list[tuple[object, ...]]:
+        cursor.execute(sql, parameters or None)
+        return list(cursor.fetchall())
+
+    return interruptible(rows, cursor.adbc_cancel)
 
 
 _SENTENCES: Final = {

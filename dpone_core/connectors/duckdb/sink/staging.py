@@ -9,6 +9,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from dpone_core.connectors._sql.interruptible import interruptible
 from dpone_core.connectors._sql.keys import refuse_null_keys, refuse_repeated_keys
 from dpone_core.connectors._sql.layout import stored_columns
 from dpone_core.connectors._sql.projection import observe_projection
@@ -17,7 +18,7 @@ from dpone_core.connectors._sql.range_staging import RangeDialect, SqlRangeStagi
 from dpone_core.connectors._sql.schema_rules import check_payload
 from dpone_core.connectors._sql.text import quote_ansi
 from dpone_core.connectors.duckdb.catalog import TargetTable, artifact_of, attachments_of, count_of, target_table
-from dpone_core.connectors.duckdb.database import Database, execute_in_thread, qualify, resolve
+from dpone_core.connectors.duckdb.database import Database, qualify, resolve
 from dpone_core.connectors.duckdb.types import LAYOUT, column_definition
 from dpone_core.errors import ConnectorError
 from dpone_core.model.artifacts import STAGING, LoadRef
@@ -111,7 +112,8 @@ class DuckDbStaging:
         cursor.execute(f"CREATE TABLE {qualify(staged)} ({definitions})")
         selected = ", ".join([*map(quote_ansi, stored.names), *expressions.values()])
         try:
-            execute_in_thread(cursor, f"INSERT INTO {qualify(staged)} SELECT {selected} FROM {_PAYLOAD}")
+            statement = f"INSERT INTO {qualify(staged)} SELECT {selected} FROM {_PAYLOAD}"
+            interruptible(lambda: cursor.execute(statement), cursor.interrupt)
         except (duckdb.ConstraintException, duckdb.ConversionException) as error:
             raise ConnectorError("DuckDB refused a staged value", code="staged_value_refused") from error
         except duckdb.Error as error:

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import adbc_driver_postgresql.dbapi as adbc
 
+from dpone_core.connectors._sql.interruptible import interruptible
 from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.postgres.adbc_rows import fetch
 from dpone_core.connectors.postgres.catalog import qualify
 from dpone_core.connectors.postgres.database import Database
 from dpone_core.connectors.postgres.errors import connect_error, server_error, sqlstate_of
@@ -18,7 +20,6 @@ from dpone_core.model.load_config import TableName
 from .payload import PayloadRows
 from .types import StoredColumn
 
-_USE_COPY: Final = "adbc.postgresql.use_copy"
 _VALUE_CLASSES: Final = ("22", "23")
 _SAVEPOINT: Final = "SAVEPOINT dpone_cast"
 
@@ -30,15 +31,16 @@ class CopyTransaction:
         self._connection = connection
 
     def run(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with closing(self._connection.cursor(adbc_stmt_kwargs={_USE_COPY: "false"})) as cursor:
-            cursor.execute(sql, tuple(parameters) or None)
-            return list(cursor.fetchall()) if cursor.description else []
+        return fetch(self._connection, sql, parameters)
 
     def copy(self, table: TableName, rows: PayloadRows) -> None:
         """Copies every row of `rows`; raises the error of a batch or of the reader unchanged."""
         with closing(self._connection.cursor()) as cursor:
             try:
-                cursor.adbc_ingest(table.name, rows.reader(), mode="append", db_schema_name=table.schema)
+                interruptible(
+                    lambda: cursor.adbc_ingest(table.name, rows.reader(), mode="append", db_schema_name=table.schema),
+                    cursor.adbc_cancel,
+                )
             except Exception as error:
                 raise rows.failure or error from error
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any, Final
+from typing import Final
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
 from dpone_core.connectors._arrow.cast import StrictCast, limit_batch_rows
+from dpone_core.connectors._sql.interruptible import interruptible
 from dpone_core.connectors._sql.read_only import would_write_error
 from dpone_core.connectors._sql.text import quote_ansi
+from dpone_core.connectors.postgres.adbc_rows import fetch
 from dpone_core.connectors.postgres.catalog import estimated_rows
 from dpone_core.connectors.postgres.database import BEGIN_SNAPSHOT, Database, row_security, shared_snapshot
 from dpone_core.connectors.postgres.errors import ENGINE, connect_error, is_lost, server_error, sqlstate_of
@@ -28,7 +30,6 @@ from .selection import Selection
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 _BATCH_SIZE: Final = "adbc.postgresql.batch_size_hint_bytes"
-_USE_COPY: Final = "adbc.postgresql.use_copy"
 _OUT_OF_RANGE: Final = "source_value_out_of_range"
 _SAVEPOINT: Final = "SAVEPOINT dpone_read"
 _WAY_OUT: Final = (
@@ -101,16 +102,16 @@ class PostgresStream:
         shared = () if self._snapshot is None else (shared_snapshot(self._snapshot),)
         security = row_security(visible_rows=self._chosen.visible_rows)
         for statement in (*self._database.settings, BEGIN_SNAPSHOT, *shared, security):
-            _rows(connection, statement)
-        ((encoding,),) = _rows(connection, "SELECT current_setting('server_encoding')")
+            fetch(connection, statement)
+        ((encoding,),) = fetch(connection, "SELECT current_setting('server_encoding')")
         self._checks_text = encoding == "SQL_ASCII"
         for ordinal, value in enumerate(self._chosen.settings):
-            _rows(connection, f"SELECT set_config('dpone.p{ordinal}', $1, true)", (value,))
-        _rows(connection, _SAVEPOINT)
+            fetch(connection, f"SELECT set_config('dpone.p{ordinal}', $1, true)", (value,))
+        fetch(connection, _SAVEPOINT)
 
     def _read(self, connection: adbc.Connection, sql: str) -> Iterator[pa.RecordBatch]:
         with self._cursor(connection) as cursor:
-            cursor.execute(sql)
+            interruptible(lambda: cursor.execute(sql), cursor.adbc_cancel)
             with closing(cursor.fetch_record_batch()) as reader:
                 for batch in limit_batch_rows(reader):
                     if self._closed:
@@ -150,7 +151,7 @@ class PostgresStream:
             error, _STOPPED, code=self._database.side.refused, unreachable=self._database.side.unreachable
         )
         try:
-            _rows(connection, f"ROLLBACK TO {_SAVEPOINT}")
+            fetch(connection, f"ROLLBACK TO {_SAVEPOINT}")
         except Exception:  # noqa: BLE001 - the driver's hierarchy and OSError
             if isinstance(error, ETLExecutionError) or (sqlstate_of(error) is not None and not is_lost(error)):
                 return refusal
@@ -189,13 +190,7 @@ class PostgresStream:
         if not conditions:
             return []
         counts = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in conditions.values())
-        (row,) = _rows(connection, f"SELECT {counts} {self._chosen.text}")
+        (row,) = fetch(connection, f"SELECT {counts} {self._chosen.text}")
         return [
             (column.name, str(column.type), int(count)) for column, count in zip(conditions, row, strict=True) if count
         ]
-
-
-def _rows(connection: adbc.Connection, sql: str, parameters: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
-    with closing(connection.cursor(adbc_stmt_kwargs={_USE_COPY: "false"})) as cursor:
-        cursor.execute(sql, parameters or None)
-        return list(cursor.fetchall()) if cursor.description else []
