@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Final, Literal, NoReturn
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Discriminator,
@@ -25,9 +26,11 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dpone_core.authoring.acceptance import AcceptanceSection
-from dpone_core.authoring.patterns import TEXT
+from dpone_core.authoring.names import ColumnNames, QuotableName, Text
 from dpone_core.authoring.section import Section
-from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, UNKNOWN_VALUE, WRONG_TYPE, PathPart
+from dpone_core.authoring.source import Duration
+from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, UNKNOWN_VALUE, VALUE_INVALID, WRONG_TYPE, PathPart
+from dpone_core.model.column_rules import FreshnessReference, RuleScope
 from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, HashMode, Severity, ToleranceMode
 
 MAX_EXACT_NUMBER: Final = 2**53 - 1
@@ -46,10 +49,29 @@ def _refuse(loc: tuple[PathPart, ...], code: str, message: str, fix: str) -> NoR
     raise ValidationError.from_exception_data("quality", [InitErrorDetails(type=error, loc=loc, input=None)])
 
 
-Text = Annotated[str, Field(min_length=1), TEXT]
+def _refuse_repeated_values(values: tuple[object, ...]) -> tuple[object, ...]:
+    seen: set[tuple[str, object]] = set()
+    for index, value in enumerate(values):
+        if (type(value).__name__, value) in seen:
+            raise PydanticCustomError(
+                VALUE_INVALID, "entry {number} repeats an earlier value", {"number": index + 1, "fix": "list it once"}
+            )
+        seen.add((type(value).__name__, value))
+    return values
+
+
 RowLimit = Annotated[int, Field(ge=0, le=MAX_EXACT_NUMBER)]
 ToleranceNumber = Annotated[float, Field(ge=0, le=MAX_EXACT_NUMBER, allow_inf_nan=False)]
 GateSide = Literal["source", "target"]
+MAX_ACCEPTED_VALUES: Final = 1000
+ScalarValue = Annotated[
+    str | int | Annotated[float, Field(allow_inf_nan=False)] | bool, Field(union_mode="left_to_right")
+]
+AcceptedValues = Annotated[
+    tuple[ScalarValue, ...],
+    Field(min_length=1, max_length=MAX_ACCEPTED_VALUES, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_refuse_repeated_values),
+]
 
 
 class QualityMode(StrEnum):
@@ -66,6 +88,15 @@ class ToleranceSection(Section):
     """`absolute` counts rows, `pct` is percent of the source rows (rounded down to whole rows)."""
     value: ToleranceNumber
     """Allowed difference in the unit of `mode`."""
+
+
+class RowToleranceSection(Section):
+    """How many rows may break a rule."""
+
+    mode: ToleranceMode = ToleranceMode.ABSOLUTE
+    """`absolute` counts rows, `pct` is percent of the judged rows (rounded down to whole rows)."""
+    value: ToleranceNumber
+    """Allowed rows in the unit of `mode`."""
 
 
 class _Gate(Section):
@@ -108,6 +139,65 @@ class TypedHashGate(_Gate):
     """`full` hashes every row, `sample` a key-selected part."""
 
 
+class _RowRule(_Gate):
+    tolerance: RowToleranceSection = RowToleranceSection(value=0.0)
+    """How many rows of this load may break the rule; none unless given."""
+
+
+class NotNullGate(_RowRule):
+    """Refuses rows of this load with NULL in one of the columns."""
+
+    type: Literal["not_null"]
+    """Gate type."""
+    id: Text = "not_null"
+    """Name in reports, unique in the policy."""
+    columns: ColumnNames
+    """Columns of the load that must have a value."""
+
+
+class UniqueGate(_RowRule):
+    """Refuses rows of this load whose values in the columns together occur more than once; NULL equals NULL."""
+
+    type: Literal["unique"]
+    """Gate type."""
+    id: Text = "unique"
+    """Name in reports, unique in the policy."""
+    columns: ColumnNames
+    """Columns that are a key together."""
+    within: RuleScope = RuleScope.LOAD
+    """`load` looks at the rows of this load, `target` at the table as it would be after publishing."""
+
+
+class AcceptedValuesGate(_RowRule):
+    """Refuses rows of this load whose column holds another value; text is compared by code point."""
+
+    type: Literal["accepted_values"]
+    """Gate type."""
+    id: Text = "accepted_values"
+    """Name in reports, unique in the policy."""
+    column: QuotableName
+    """Column of the load."""
+    values: AcceptedValues
+    """The only values; dates, moments and decimals are written as text."""
+    allow_null: bool = False
+    """Whether NULL is accepted too."""
+
+
+class FreshnessGate(_Gate):
+    """Refuses a load whose newest row is too old, or that has no row."""
+
+    type: Literal["freshness"]
+    """Gate type."""
+    id: Text = "freshness"
+    """Name in reports, unique in the policy."""
+    column: QuotableName
+    """Date or timestamp column of the load; one without a zone is read as UTC."""
+    max_age: Duration
+    """Greatest accepted age of the newest value, such as PT24H."""
+    reference: FreshnessReference = FreshnessReference.INTERVAL_END
+    """`interval_end` counts the age from the end of the run's interval, `now` from the instant of the run."""
+
+
 class CustomSqlGate(_Gate):
     """Declared, not executable yet: every verb refuses it."""
 
@@ -119,47 +209,6 @@ class CustomSqlGate(_Gate):
     """Dataset the statement would run against."""
     sql: Text
     """Statement text; only its hash enters fingerprints and evidence."""
-
-
-class _DeclaredGate(_Gate):
-    side: GateSide = "target"
-    """Dataset the gate would judge."""
-
-
-class NotNullGate(_DeclaredGate):
-    """Declared, not executable yet: every verb refuses it."""
-
-    type: Literal["not_null"]
-    """Gate type."""
-    id: Text = "not_null"
-    """Name in reports, unique in the policy."""
-
-
-class UniqueGate(_DeclaredGate):
-    """Declared, not executable yet: every verb refuses it."""
-
-    type: Literal["unique"]
-    """Gate type."""
-    id: Text = "unique"
-    """Name in reports, unique in the policy."""
-
-
-class FreshnessGate(_DeclaredGate):
-    """Declared, not executable yet: every verb refuses it."""
-
-    type: Literal["freshness"]
-    """Gate type."""
-    id: Text = "freshness"
-    """Name in reports, unique in the policy."""
-
-
-class AcceptedValuesGate(_DeclaredGate):
-    """Declared, not executable yet: every verb refuses it."""
-
-    type: Literal["accepted_values"]
-    """Gate type."""
-    id: Text = "accepted_values"
-    """Name in reports, unique in the policy."""
 
 
 GateSection = Annotated[

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dpone_core.authoring.validate import closest
 from dpone_core.errors import ConnectorError, ETLExecutionError
+from dpone_core.model.column_rules import misfit_of
 from dpone_core.model.lineage import lineage_schema
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
@@ -19,6 +21,7 @@ from dpone_core.ports.metrics import MetricRequest
 from dpone_core.ports.session import SinkPorts, SourcePorts
 from dpone_core.ports.source import CursorWindow, ExtractRequest
 from dpone_core.ports.state import SavedCursor
+from dpone_core.quality.policy import QualityGatePolicy
 
 
 class SourceRefusedError(ETLExecutionError):
@@ -135,6 +138,21 @@ def build_source_request(config: LoadConfig, token_values: Mapping[str, str]) ->
         special_values=config.source.special_values,
         visible_rows=config.source.visible_rows,
     )
+
+
+def refuse_misfit_rules(gates: QualityGatePolicy, payload: TableSchema) -> None:
+    """Raises SourceRefusedError, naming gate and column, for a rule that these columns cannot be judged by."""
+    for gate in gates.gates:
+        misfit = None if gate.rule is None else misfit_of(gate.rule, payload)
+        if misfit is None:
+            continue
+        name, why = misfit
+        guess = closest(name, payload.names) if payload.find(name) is None else None
+        raise SourceRefusedError(
+            f"gate {gate.id!r}: column {name!r} {why}",
+            code="gate_column_refused",
+            fix=f"did you mean {guess!r}?" if guess else "name a column of the load that the rule has a meaning for",
+        )
 
 
 def apply_not_null(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:

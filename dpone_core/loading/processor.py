@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dpone_core.evidence.audit import LoadStatus, StepOutcome
 from dpone_core.evidence.publish import publish_load_record
 from dpone_core.loading.context import LoadContext
-from dpone_core.loading.extraction import Extraction, prepare_extraction
+from dpone_core.loading.extraction import Extraction, prepare_extraction, refuse_misfit_rules
 from dpone_core.loading.hooks import HookRunner, hook_outcome
 from dpone_core.loading.in_doubt import read_settled_cursor, rearm_commit, revoke_earlier_loads
 from dpone_core.loading.native.conflicts import find_own_staging, refuse_open_transfers
@@ -103,6 +103,7 @@ class ETLProcessor:
                 saved,
                 context.request.token_values,
             )
+            refuse_misfit_rules(context.request.snapshot.gates, extraction.target.payload)
             step.details |= {
                 "columns": len(extraction.schema.columns),
                 "target_absent": extraction.target.created,

@@ -5,7 +5,7 @@ Not here: the order of steps and the commit boundary. Each coordinator has its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -19,10 +19,12 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.payload import ExtractedPayload, LoadInput
 from dpone_core.loading.step_log import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model import lineage
+from dpone_core.model.column_rules import ColumnRule, FreshnessReference, FreshnessRule, RuleMeasure
 from dpone_core.model.outcome import AcceptanceMetricSnapshot, LoadResult, QualityGateFailureOutcome
 from dpone_core.model.table_schema import TableSchema
-from dpone_core.model.vocabulary import Boundary, Side, StrategyMode
-from dpone_core.ports.sink import LineageColumns, StageRequest
+from dpone_core.model.vocabulary import Boundary, Severity, Side, StrategyMode
+from dpone_core.ports.rules import AskedRule
+from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.failure import QualityGateFailure
 from dpone_core.quality.gates import QualitySideSnapshot, evaluated_rows
@@ -159,6 +161,41 @@ def snapshot_target(
     except ConnectorError:
         context.step_log.warnings.append("typed_hash_unavailable")
         return QualitySideSnapshot(row_count=rows)
+
+
+def measure_rules(
+    context: LoadContext, execution: QualityGateExecution, handle: StagedHandle
+) -> Mapping[str, RuleMeasure]:
+    """What the sink counts in its staged rows for the rules about columns, by gate id; empty without such gates.
+
+    A sink that does not answer ends the load when a gate of severity error asked; for warnings alone nothing was
+    measured, which they say.
+    """
+    gates, rules = execution.snapshot.gates.gates, context.sessions.sink.rules
+    asked = [
+        AskedRule(gate_id=gate.id, rule=gate.rule, reference=_reference(context, gate.rule))
+        for gate in gates
+        if gate.rule is not None
+    ]
+    if not asked or rules is None:
+        return {}
+    try:
+        return rules.judge(handle, asked)
+    except ConnectorError:
+        if any(gate.rule is not None and gate.severity is Severity.ERROR for gate in gates):
+            raise
+        context.step_log.warnings.append("rules_not_judged")
+        return {}
+
+
+def _reference(context: LoadContext, rule: ColumnRule) -> datetime | None:
+    """The moment from which freshness counts; None for other rules, and for an interval that the run does not have."""
+    if not isinstance(rule, FreshnessRule):
+        return None
+    if rule.reference is FreshnessReference.NOW:
+        return context.runtime.clock.utc_now()
+    end = context.request.token_values.get("data_interval_end")
+    return None if end is None else datetime.fromisoformat(end)
 
 
 def evaluate_gates(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from dpone_core.loading.shared_steps import (
     acceptance_recorder,
     converted_details,
     evaluate_gates,
+    measure_rules,
     record_export,
     record_finalized,
     refuse_no_partition,
@@ -157,6 +158,7 @@ class LoadGovernanceFinalizationCoordinator:
         target = snapshot_target(
             self.context, payload, handle.staged_rows, None if rows is None else lambda: rows.read_back(handle)
         )
+        target = replace(target, rules=measure_rules(self.context, execution, handle))
         outcome = QualityGateFailureOutcome.pre_commit(self.context.commit_state.result)
         return evaluate_gates(self.context, execution, Boundary.PRE_COMMIT, snapshot_source(payload), target, outcome)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dpone_core.ports.control import ControlTables
 from dpone_core.ports.metrics import MetricProbe
 from dpone_core.ports.ranges import RangeSourcePort, RangeStagingPort
+from dpone_core.ports.rules import StagedRulesPort
 from dpone_core.ports.sink import (
     LegacyLoadPort,
     PublicationPort,
@@ -31,7 +32,8 @@ class SourcePorts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPorts:
     """The capabilities of a sink. Exactly one of `staged` and `legacy` is set, as the descriptor's load path says.
-    `staged_rows` reads staged rows back for gates that compare values; `publications` finds out what a load of a dead
+    `staged_rows` reads staged rows back for gates that compare values; `rules` judges columns of staged rows;
+    `publications` finds out what a load of a dead
     process did to the target; `revocation` keeps earlier loads from publishing late."""
 
     staged: StagedLoadPort | None
@@ -44,3 +46,4 @@ class SinkPorts:
     publications: PublicationPort | None = None
     ranges: RangeStagingPort | None = None
     revocation: RevocationPort | None = None
+    rules: StagedRulesPort | None = None

@@ -10,14 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dpone_core.authoring.quality import (
+    AcceptedValuesGate,
     CustomSqlGate,
+    FreshnessGate,
     GateSection,
     MinRowsGate,
+    NotNullGate,
     QualitySection,
     RowCountGate,
     TypedHashGate,
+    UniqueGate,
 )
+from dpone_core.authoring.source import duration_of
 from dpone_core.authoring.validate import WRONG_TYPE, validate
+from dpone_core.model.column_rules import (
+    AcceptedValuesRule,
+    FreshnessRule,
+    NotNullRule,
+    UniqueRule,
+    canonical_rule,
+)
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.problem import ManifestInvalidError, Problem
 from dpone_core.model.sql import sql_hash_of
@@ -89,10 +101,27 @@ def _gate(authored: GateSection) -> QualityGate:
         return replace(common, side=Side(authored.side), threshold=authored.threshold)
     if isinstance(authored, TypedHashGate):
         return replace(common, hash_mode=authored.mode)
-    declared = replace(common, side=Side(authored.side))
     if isinstance(authored, CustomSqlGate):
-        return replace(declared, sql_sha256=sql_hash_of(authored.sql))
-    return declared
+        return replace(common, side=Side(authored.side), sql_sha256=sql_hash_of(authored.sql))
+    return _rule_gate(authored, common)
+
+
+def _rule_gate(
+    authored: NotNullGate | UniqueGate | AcceptedValuesGate | FreshnessGate, common: QualityGate
+) -> QualityGate:
+    if isinstance(authored, FreshnessGate):
+        seconds = int(duration_of(authored.max_age).total_seconds())
+        rule = FreshnessRule(column=authored.column, max_age_seconds=seconds, reference=authored.reference)
+        return replace(common, rule=rule)
+    tolerated = replace(common, tolerance_mode=authored.tolerance.mode, tolerance_value=authored.tolerance.value)
+    if isinstance(authored, NotNullGate):
+        return replace(tolerated, rule=NotNullRule(columns=authored.columns))
+    if isinstance(authored, UniqueGate):
+        return replace(tolerated, rule=UniqueRule(columns=authored.columns, within=authored.within))
+    return replace(
+        tolerated,
+        rule=AcceptedValuesRule(column=authored.column, values=authored.values, allow_null=authored.allow_null),
+    )
 
 
 def _canonical(ordinal: int, gate: QualityGate) -> dict[str, object]:
@@ -109,4 +138,4 @@ def _canonical(ordinal: int, gate: QualityGate) -> dict[str, object]:
     }
     if gate.sql_sha256 is not None:
         canonical["sql_sha256"] = gate.sql_sha256
-    return canonical
+    return canonical | canonical_rule(gate.rule)

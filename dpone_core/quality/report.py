@@ -16,14 +16,17 @@ from typing import Final
 from dpone_core.model.fingerprint import is_fingerprint, sha256_text
 from dpone_core.model.outcome import MAX_COUNT
 from dpone_core.model.vocabulary import GateStatus, GateType, HashMode, Severity, Side
-from dpone_core.quality.gates import QualityGateResult
+from dpone_core.quality.gates import RULE_MESSAGES, RULE_METRICS, QualityGateResult
 from dpone_core.quality.policy import GateContractEntry
 
 GATES_KIND: Final = "dpone.data_quality.gates.v1"
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _MAX_TEXT_CHARACTERS: Final = 4096
 _COUNT_KEYS: Final = frozenset(
-    {"source_row_count", "target_row_count", "difference", "allowed_difference", "row_count", "threshold"}
+    {
+        *("source_row_count", "target_row_count", "difference", "allowed_difference", "row_count", "threshold"),
+        *(name for names in RULE_METRICS.values() for name in names),
+    }
 )
 _HASH_KEYS: Final = frozenset({"source_hash", "target_hash"})
 _METRIC_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -35,6 +38,7 @@ _METRIC_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     GateType.MIN_ROWS: ("row_count", "threshold", "side"),
     GateType.TYPED_HASH_RECONCILIATION: ("source_hash", "target_hash", "mode"),
+    **RULE_METRICS,
 }
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "side": frozenset(side.value for side in (Side.SOURCE, Side.TARGET)),
@@ -110,8 +114,16 @@ def _result_json(ordinal: int, result: object) -> dict[str, object]:
         "status": status,
         "severity": _word(result.severity, Severity, Severity.ERROR),
         "metrics": _metrics_json(result),
-        "message": "" if result.message == "" else f"quality_gate_{status}",
+        "message": _message(result, status),
     }
+
+
+def _message(result: QualityGateResult, status: str) -> str:
+    """One of the codes that the type of the gate knows, else the one of its status; a caller's own text never."""
+    if result.message == "":
+        return ""
+    codes = RULE_MESSAGES if isinstance(result.type, str) and result.type in RULE_METRICS else ()
+    return _word(result.message, codes, f"quality_gate_{status}")
 
 
 def _metrics_json(result: QualityGateResult) -> dict[str, object]:

@@ -13,6 +13,7 @@ from dpone_core.manifest.resolve import Manifest, load_manifest
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import GateType, Side
+from dpone_core.planning.column_rules import refuse_unjudged_rules
 from dpone_core.planning.fan_out import refuse_fan_out
 from dpone_core.planning.planner import plan_load
 from dpone_core.planning.presentation import PLAN_SET_KIND, plan_json
@@ -87,6 +88,7 @@ def plan_process(config: LoadConfig) -> PlannedProcess:
                 code=missing[0].code,
                 fix=f"set quality.acceptance.capture.{missing[0].side.value}: false, or mode: warn_only",
             )
+    refuse_unjudged_rules(snapshot.gates, plan)
     if plan.source.partitioning is not None:
         _refuse_unresumable(snapshot)
         if plan.source.partitioning.mapped:

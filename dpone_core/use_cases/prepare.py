@@ -24,8 +24,10 @@ from dpone_core.model.hook import HookDefinition
 from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.vocabulary import StepKind
+from dpone_core.planning.column_rules import needs_interval
 from dpone_core.planning.presentation import plan_json
 from dpone_core.ports.runtime import Clock
+from dpone_core.quality.policy import QualityGatePolicy
 from dpone_core.use_cases.plan import PlannedProcess
 from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
@@ -94,6 +96,7 @@ def prepare_process(
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
     require_tokens(config, invocation.token_values)
+    require_interval(planned.snapshot.gates, invocation.token_values)
     planned_hooks = (*planned.plan.pre_hooks, *planned.plan.post_hooks)
     require_locks(config, _inline_hooks(planned_hooks, hook_receipts), source, sink)
     return PreparedProcess(
@@ -140,6 +143,17 @@ def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:
             f"the SQL uses {{{{ {missing[0]} }}}} and this run has no value for it",
             code="DPONE_INTERVAL_VALUE_MISSING",
             fix="pass --interval-start and --interval-end (or --execution-date), or set DPONE_INTERVAL_START and _END",
+        )
+
+
+def require_interval(gates: QualityGatePolicy, values: Mapping[str, str]) -> None:
+    """Raises InvocationInvalidError for a gate that counts from the end of an interval which this run does not have."""
+    gate = needs_interval(gates)
+    if gate is not None and "data_interval_end" not in values:
+        raise InvocationInvalidError(
+            f"gate {gate!r} counts from the end of the run's interval, and this run has none",
+            code="DPONE_INTERVAL_VALUE_MISSING",
+            fix="pass --interval-start and --interval-end, or write reference: now in the gate",
         )
 
 

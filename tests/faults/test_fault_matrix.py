@@ -50,8 +50,8 @@ EARLY = (
 
 
 def quick(cell: Cell) -> bool:
-    """Every step by a kill on DuckDB, from the staging on also by an exception; the legacy path and other strategies
-    where they differ.
+    """From the first step to the last by a kill on DuckDB; of the steps before anything is staged the first and the last
+    one. An exception, the legacy path and other strategies where they differ.
     """
     if cell.course.mode != APPEND.mode or cell.course.widens:
         near = cell.step.name in ("finalize", "state")
@@ -59,8 +59,10 @@ def quick(cell: Cell) -> bool:
     differs = cell.step.name in ("load begin", "middle of rows", "load end", "gates recorded", "state")
     if cell.sink == "files" and not (differs and cell.kind is FaultKind.SIGKILL):
         return False
+    if cell.step.name in EARLY[1:-1]:
+        return False
     chosen = {(FaultKind.SIGKILL, When.AFTER)}
-    if cell.step.name not in EARLY:
+    if differs:
         chosen.add((FaultKind.ERROR, When.BEFORE))
     if cell.sink == "duckdb" and cell.step.name == "finalize":
         return cell.kind in (FaultKind.ERROR, FaultKind.SIGTERM, FaultKind.SIGKILL)

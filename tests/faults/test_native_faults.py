@@ -57,8 +57,8 @@ def projects(bench: Bench, module_path: Path) -> Projects:
 
 
 def quick(cell: Cell) -> bool:
-    """Each step of an append by a kill; where the target is published, each strategy by what differs there, and the
-    embedded ClickHouse, whose start costs seconds, once.
+    """Each step of an append by a kill, but those that a load without ranges has too; where the target is published, each
+    strategy by what differs there, and the embedded ClickHouse, whose start costs seconds, once.
     """
     place, kind = (cell.course.mode, cell.step.name, cell.when), cell.kind
     if cell.sink == "clickhouse":
@@ -70,7 +70,7 @@ def quick(cell: Cell) -> bool:
             (LEGACY.mode, "gates recorded", When.BEFORE),
         }
     if cell.course == APPEND:
-        return (kind, cell.when) == (FaultKind.SIGKILL, When.AFTER) or (
+        return ((kind, cell.when) == (FaultKind.SIGKILL, When.AFTER) and cell.step.name not in AS_WITHOUT_RANGES) or (
             kind is FaultKind.ERROR and cell.step.name in ("finalize 2", "commit 2", "stage")
         )
     if cell.course == REPLACE:
@@ -80,6 +80,11 @@ def quick(cell: Cell) -> bool:
     return (kind is FaultKind.SIGKILL and place in published) or (
         kind is FaultKind.ERROR and cell.when is When.BEFORE and cell.step.name in ("assemble", "report.json")
     )
+
+
+AS_WITHOUT_RANGES = (
+    *("acceptance source", "acceptance target", "evidence", "committed row", "load record", "lease release"),
+)
 
 
 ALL = [

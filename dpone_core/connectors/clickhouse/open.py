@@ -16,6 +16,7 @@ from dpone_core.connectors.clickhouse.sink.control import ClickHouseControlTable
 from dpone_core.connectors.clickhouse.sink.probe import sink_probe
 from dpone_core.connectors.clickhouse.sink.publish import ClickHousePublications
 from dpone_core.connectors.clickhouse.sink.ranges import ClickHouseRanges
+from dpone_core.connectors.clickhouse.sink.rules import staged_rules
 from dpone_core.connectors.clickhouse.sink.staged_rows import ClickHouseStagedRows
 from dpone_core.connectors.clickhouse.sink.staging import ClickHouseStaging
 from dpone_core.connectors.clickhouse.sink.target import ClickHouseTarget
@@ -101,6 +102,7 @@ def ports_of(session: Session) -> SinkPorts:
         publications=ClickHousePublications(session),
         ranges=ClickHouseRanges(session),
         revocation=ClickHouseRevocation(session),
+        rules=staged_rules(session),
     )
 
 

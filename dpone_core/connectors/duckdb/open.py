@@ -11,6 +11,7 @@ from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.duckdb.sink.control import DuckDbControlTables
 from dpone_core.connectors.duckdb.sink.probe import sink_probe
 from dpone_core.connectors.duckdb.sink.publish import publication_dialect
+from dpone_core.connectors.duckdb.sink.rules import staged_rules
 from dpone_core.connectors.duckdb.sink.staged_rows import DuckDbStagedRows
 from dpone_core.connectors.duckdb.sink.staging import DuckDbStaging, range_staging
 from dpone_core.connectors.duckdb.sink.target import DuckDbTarget
@@ -89,6 +90,7 @@ def ports_of(database: Database) -> SinkPorts:
         staged_rows=DuckDbStagedRows(database),
         publications=SqlPublications(publication_dialect(database)),
         ranges=range_staging(database),
+        rules=staged_rules(database),
     )
 
 

@@ -10,6 +10,7 @@ from dpone_core.connectors.mssql.sink.control import MssqlControlTables
 from dpone_core.connectors.mssql.sink.database import Database
 from dpone_core.connectors.mssql.sink.probe import sink_probe
 from dpone_core.connectors.mssql.sink.publish import publication_dialect
+from dpone_core.connectors.mssql.sink.rules import staged_rules
 from dpone_core.connectors.mssql.sink.staged_rows import MssqlStagedRows
 from dpone_core.connectors.mssql.sink.staging import MssqlStaging, range_staging
 from dpone_core.connectors.mssql.sink.target import MssqlTarget
@@ -60,4 +61,5 @@ def open_sink(
             staged_rows=MssqlStagedRows(database),
             publications=SqlPublications(publication_dialect(database)),
             ranges=range_staging(database),
+            rules=staged_rules(database),
         )

@@ -10,6 +10,7 @@ from dpone_core.connectors._sql.publication import SqlPublications
 from dpone_core.connectors.postgres.sink.control import PostgresControlTables
 from dpone_core.connectors.postgres.sink.probe import sink_probe
 from dpone_core.connectors.postgres.sink.publish import publication_dialect
+from dpone_core.connectors.postgres.sink.rules import staged_rules
 from dpone_core.connectors.postgres.sink.staged_rows import PostgresStagedRows
 from dpone_core.connectors.postgres.sink.staging import PostgresStaging, range_staging
 from dpone_core.connectors.postgres.sink.target import PostgresTarget
@@ -63,4 +64,5 @@ def ports_of(database: Database, *, lock_timeout_seconds: float) -> SinkPorts:
         staged_rows=PostgresStagedRows(database),
         publications=SqlPublications(publication_dialect(database, lock_timeout_seconds=lock_timeout_seconds)),
         ranges=range_staging(database, lock_timeout_seconds=lock_timeout_seconds),
+        rules=staged_rules(database),
     )

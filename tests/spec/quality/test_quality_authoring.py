@@ -40,6 +40,14 @@ def check(mode: str = "fail", **fields: object) -> dict[str, object]:
     return {"mode": mode, "checks": [fields]}
 
 
+def accepted(**fields: object) -> dict[str, object]:
+    return {"gates": [{"type": "accepted_values", "column": "a"} | fields]}
+
+
+def fresh(**fields: object) -> dict[str, object]:
+    return {"gates": [{"type": "freshness", "column": "at"} | fields]}
+
+
 MIN: dict[str, object] = {"type": "min_rows", "threshold": 1}
 VALID = [
     {},
@@ -52,12 +60,19 @@ VALID = [
     gate(threshold=0),
     {"gates": [{"type": "typed_hash_reconciliation", "mode": "sample"}]},
     {"gates": [{"type": "custom_sql", "sql": "select 1"}]},
-    {"gates": [{"type": "not_null"}, {"type": "unique"}, {"type": "freshness"}, {"type": "accepted_values"}]},
+    {"gates": [{"type": "not_null", "columns": ["a", "b"]}, {"type": "unique", "columns": ["a"], "within": "target"}]},
+    {"gates": [{"type": "freshness", "column": "at", "max_age": "P1DT1S", "reference": "now"}]},
+    {"gates": [{"type": "accepted_values", "column": "a", "values": [1, "1", True, 1.5], "allow_null": True}]},
+    {"gates": [{"type": "unique", "columns": ["a"], "tolerance": {"mode": "pct", "value": 0.5}}]},
     check(type="min_rows", value=1),
     check(type="min_rows", value=1, threshold=1),
     check(type="source_target_count", tolerance_pct=0),
     check("warn", type="soda_scan", path="x", enabled=False),
-    {"mode": "warn", "gates": [{"type": "not_null"}], "checks": [{"type": "min_rows", "threshold": 1}]},
+    {
+        "mode": "warn",
+        "gates": [{"type": "not_null", "columns": ["a"]}],
+        "checks": [{"type": "min_rows", "threshold": 1}],
+    },
 ]
 INVALID_SHAPES = [
     (gate(threshold=True), WRONG_TYPE, "gates[0].threshold"),
@@ -79,7 +94,21 @@ INVALID_SHAPES = [
     (gate(id=None), WRONG_TYPE, "gates[0].id"),
     ({"gates": [{"type": "row_count_reconciliation", "threshold": 1}]}, UNKNOWN_FIELD, "gates[0].threshold"),
     ({"gates": [{"type": "typed_hash_reconciliation", "sql": "x"}]}, UNKNOWN_FIELD, "gates[0].sql"),
-    ({"gates": [{"type": "not_null", "sql": "x"}]}, UNKNOWN_FIELD, "gates[0].sql"),
+    ({"gates": [{"type": "not_null", "columns": ["a"], "sql": "x"}]}, UNKNOWN_FIELD, "gates[0].sql"),
+    ({"gates": [{"type": "not_null", "columns": ["a"], "side": "target"}]}, UNKNOWN_FIELD, "gates[0].side"),
+    ({"gates": [{"type": "not_null"}]}, MISSING, "gates[0].columns"),
+    ({"gates": [{"type": "not_null", "columns": []}]}, INVALID, "gates[0].columns"),
+    ({"gates": [{"type": "not_null", "columns": ["a", "a"]}]}, INVALID, "gates[0].columns"),
+    ({"gates": [{"type": "unique", "column": "a"}]}, MISSING, "gates[0].columns"),
+    ({"gates": [{"type": "unique", "columns": ["a"], "within": "source"}]}, UNKNOWN_VALUE, "gates[0].within"),
+    (accepted(values=[]), INVALID, "gates[0].values"),
+    (accepted(values=[1, 1]), INVALID, "gates[0].values"),
+    (accepted(values=list(range(1001))), INVALID, "gates[0].values"),
+    (accepted(values=[1], allow_null="yes"), WRONG_TYPE, "gates[0].allow_null"),
+    (fresh(max_age="24h"), INVALID, "gates[0].max_age"),
+    (fresh(max_age="PT"), INVALID, "gates[0].max_age"),
+    (fresh(max_age="PT1H", reference="yesterday"), UNKNOWN_VALUE, "gates[0].reference"),
+    (fresh(max_age="PT1H", tolerance={"value": 1}), UNKNOWN_FIELD, "gates[0].tolerance"),
     ({"gates": [{"type": "custom_sql"}]}, MISSING, "gates[0].sql"),
     ({"gates": [{"type": "min_row", "threshold": 1}]}, UNKNOWN_VALUE, "gates[0]"),
     ({"gates": [{"threshold": 1}]}, MISSING, "gates[0]"),
@@ -107,7 +136,11 @@ INVALID_SHAPES = [
     ({"mode": "fail", "checks": ["min_rows"]}, WRONG_TYPE, "checks[0]"),
     ({"mode": "strict", "checks": []}, UNKNOWN_VALUE, "mode"),
     ({"mode": "warn", "gates": []}, CONFLICT, "mode"),
-    ({"gates": [{"type": "not_null"}], "checks": [{"type": "min_rows", "value": 1}]}, CONFLICT, "checks"),
+    (
+        {"gates": [{"type": "not_null", "columns": ["a"]}], "checks": [{"type": "min_rows", "value": 1}]},
+        CONFLICT,
+        "checks",
+    ),
     ({"mode": "warn", "gates": [MIN], "checks": [MIN]}, CONFLICT, "checks[0].id"),
     ({"gate": []}, UNKNOWN_FIELD, "gate"),
     ({"acceptance": None}, WRONG_TYPE, "acceptance"),

@@ -1,0 +1,33 @@
+"""Rules about columns, judged over staged rows by DuckDB."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
+from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
+from dpone_core.connectors.duckdb.catalog import schema_of
+from dpone_core.connectors.duckdb.database import Database, qualify
+from dpone_core.model.table_schema import Column
+
+
+def staged_rules(database: Database) -> SqlStagedRules:
+    """Judges in one transaction and with the whole memory limit: loads run with a lower one."""
+    return SqlStagedRules(
+        RuleDialect(
+            schema_of=partial(schema_of, database.rows),
+            qualify=qualify,
+            quote=quote_ansi,
+            rows=database.rows,
+            exact=lambda column: quote_ansi(column.name),
+            literal=_literal,
+            newest=lambda column: f"epoch_us(CAST(max({quote_ansi(column.name)}) AS TIMESTAMP)) // 1000000",
+            snapshot=partial(
+                database.transaction, code="rule_not_judged", message="DuckDB did not judge the staged rows"
+            ),
+        )
+    )
+
+
+def _literal(column: Column, text: str) -> str:
+    return f"CAST({literal_ansi(text)} AS {column.type.native})"

@@ -1,0 +1,56 @@
+"""Where rules about columns can be judged: over the staged rows of one load, before they are public.
+
+What cannot be judged on the planned route is refused by check, plan and run alike. Contract: GATE-29.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpone_core.model.column_rules import FreshnessReference, FreshnessRule, RuleScope, UniqueRule
+from dpone_core.model.load_plan import LoadPlan
+from dpone_core.model.vocabulary import LoadPath, StrategyMode
+from dpone_core.planning.route import RouteRefusedError
+from dpone_core.quality.gates import QualityGate
+from dpone_core.quality.policy import QualityGatePolicy
+
+
+def refuse_unjudged_rules(policy: QualityGatePolicy, plan: LoadPlan) -> None:
+    """Raises RouteRefusedError for the first rule that nothing would judge on this route."""
+    for index, gate in _rules(policy):
+        reason = _why_not(gate, plan)
+        if reason is not None:
+            message, fix = reason
+            raise RouteRefusedError(message, path=("quality", "gates", index), fix=fix)
+
+
+def needs_interval(policy: QualityGatePolicy) -> str | None:
+    """Id of a gate that counts from the end of the run's interval; None when no gate does."""
+    return next(
+        (
+            gate.id
+            for _, gate in _rules(policy)
+            if isinstance(gate.rule, FreshnessRule) and gate.rule.reference is FreshnessReference.INTERVAL_END
+        ),
+        None,
+    )
+
+
+def _rules(policy: QualityGatePolicy) -> Iterator[tuple[int, QualityGate]]:
+    for index, gate in enumerate(policy.gates):
+        if gate.rule is not None:
+            yield index, gate
+
+
+def _why_not(gate: QualityGate, plan: LoadPlan) -> tuple[str, str] | None:
+    if plan.load_path is not LoadPath.STAGED:
+        return f"{gate.type} is judged over staged rows, and this sink has no staging", "load into a sink with staging"
+    if plan.source.partitioning is not None:
+        return f"{gate.type} is not judged across key ranges", "remove the gate, or source.options.partitioning"
+    rewrites = plan.target.strategy in (StrategyMode.INCREMENTAL_MERGE, StrategyMode.PARTITION_REPLACE)
+    if isinstance(gate.rule, UniqueRule) and gate.rule.within is RuleScope.TARGET and rewrites:
+        return (
+            f"unique within the target is not judged for {plan.target.strategy}, which replaces rows",
+            "write within: load",
+        )
+    return None

@@ -1,0 +1,31 @@
+"""Judges rules about columns over the staged rows of a load, in the sink's own engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from dpone_core.model.column_rules import ColumnRule, RuleMeasure
+from dpone_core.ports.sink import StagedHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRule:
+    """One rule of a gate. `reference` is the moment from which a freshness rule counts, in UTC; None for the others."""
+
+    gate_id: str
+    rule: ColumnRule
+    reference: datetime | None = None
+
+
+class StagedRulesPort(Protocol):
+    """Counts rows that break rules. Changes nothing, fetches no rows of the load, and bounds its memory."""
+
+    def judge(self, handle: StagedHandle, asked: Sequence[AskedRule]) -> Mapping[str, RuleMeasure]:
+        """The measure of every asked rule, by gate id; the caller checks them again.
+
+        Raises ConnectorError `rule_not_judged` when the engine does not answer.
+        """
+        ...

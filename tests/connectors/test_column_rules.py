@@ -1,0 +1,268 @@
+"""Every staged sink counts the same rows that break a rule, as a reckoning in Python does.
+
+Contract: GATE-26, GATE-27, GATE-28.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from dpone_core.declared import mssql
+from dpone_core.errors import ConnectorError
+from dpone_core.model.column_rules import (
+    AcceptedValuesRule,
+    ColumnRule,
+    FreshnessRule,
+    NotNullRule,
+    RuleMeasure,
+    RuleScope,
+    RuleValue,
+    UniqueRule,
+)
+from dpone_core.model.load_config import TableName
+from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.rules import AskedRule
+from dpone_core.ports.sink import StagedHandle
+from dpone_core.testing.builders import stage_request
+from dpone_core.testing.sink_conformance import OpenSink, fresh_table
+from tests.connectors.mssql_servers import mssql_server
+from tests.connectors.sessions import duckdb_sink, embedded_clickhouse, mssql_sink, postgres_sink
+from tests.live.servers import scratch_postgres
+
+SINKS: Final = ("duckdb", "postgres", "clickhouse", "mssql")
+SCHEMA: Final = TableSchema(
+    columns=(
+        Column(name="id", type=ColumnType(kind=ColumnKind.INT64), nullable=False),
+        Column(name="word", type=ColumnType(kind=ColumnKind.STRING)),
+        Column(name="n", type=ColumnType(kind=ColumnKind.INT32)),
+        Column(name="amount", type=ColumnType(kind=ColumnKind.DECIMAL, precision=18, scale=4)),
+        Column(name="day", type=ColumnType(kind=ColumnKind.DATE)),
+        Column(name="at", type=ColumnType(kind=ColumnKind.TIMESTAMP_TZ, fraction=6)),
+        Column(name="wall", type=ColumnType(kind=ColumnKind.TIMESTAMP, fraction=6)),
+        Column(name="flag", type=ColumnType(kind=ColumnKind.BOOLEAN)),
+        Column(name="ratio", type=ColumnType(kind=ColumnKind.FLOAT64)),
+        Column(name="part one", type=ColumnType(kind=ColumnKind.UUID)),
+    )
+)
+ARROW: Final = pa.schema(
+    [
+        *(("id", pa.int64()), ("word", pa.string()), ("n", pa.int32()), ("amount", pa.decimal128(18, 4))),
+        *(("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("wall", pa.timestamp("us")), ("flag", pa.bool_())),
+        *(("ratio", pa.float64()), ("part one", pa.uuid())),
+    ]
+)
+WORDS: Final = ("new", "NEW", "new ", "n\u00e9w", "ne\u0301w", "it's", "a\\b", "", None)
+NEWEST: Final = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+ROWS: Final = [
+    {
+        "id": number,
+        "word": WORDS[number % len(WORDS)],
+        "n": None if number % 7 == 0 else number % 5 - 2,
+        "amount": None if number % 11 == 0 else Decimal(number % 6) / 4,
+        "day": None if number % 13 == 0 else date(2026, 1, 1) + timedelta(days=number % 9),
+        "at": None if number % 4 == 0 else NEWEST - timedelta(hours=number % 10),
+        "wall": None if number % 4 == 0 else (NEWEST - timedelta(hours=number % 10)).replace(tzinfo=None),
+        "flag": None if number % 6 == 0 else number % 2 == 0,
+        "ratio": (None, 0.5, 1.0, float("nan"))[number % 4],
+        "part one": None if number % 10 == 0 else UUID(int=number % 3),
+    }
+    for number in range(1, 200)
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """The rows above, staged once in one sink."""
+
+    sink: OpenSink
+    handle: StagedHandle
+
+    def judge(self, *rules: ColumnRule, reference: datetime | None = None) -> list[RuleMeasure]:
+        asked = [AskedRule(gate_id=f"g{number}", rule=rule, reference=reference) for number, rule in enumerate(rules)]
+        assert self.sink.ports.rules is not None
+        found = self.sink.ports.rules.judge(self.handle, asked)
+        assert set(found) == {each.gate_id for each in asked}
+        return [found[each.gate_id] for each in asked]
+
+
+def opened(name: str, stack: ExitStack, root: Path) -> OpenSink:
+    match name:
+        case "duckdb":
+            return stack.enter_context(duckdb_sink(root))
+        case "postgres":
+            return stack.enter_context(postgres_sink(stack.enter_context(scratch_postgres())))
+        case "clickhouse":
+            return stack.enter_context(embedded_clickhouse(root))
+        case _:
+            return stack.enter_context(mssql_sink(stack.enter_context(mssql_server()).uri))
+
+
+@pytest.fixture(scope="module", params=SINKS)
+def sink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSink]:
+    with ExitStack() as stack:
+        yield opened(request.param, stack, tmp_path_factory.mktemp("rules"))
+
+
+def put(
+    sink: OpenSink,
+    rows: Sequence[dict[str, Any]],
+    *,
+    table: TableName | None = None,
+    load: str = "L1",
+    strategy: StrategyMode = StrategyMode.FULL_REFRESH,
+) -> Staged:
+    if sink.descriptor is mssql.DESCRIPTOR:  # its floats have no NaN
+        rows = [{**row, "ratio": 2.0 if row["ratio"] != row["ratio"] else row["ratio"]} for row in rows]
+    request = stage_request(table or fresh_table(), load, schema=SCHEMA, strategy=strategy)
+    batches = pa.Table.from_pylist(list(rows), schema=ARROW).to_batches(max_chunksize=64)
+    assert sink.ports.staged is not None
+    return Staged(sink=sink, handle=sink.ports.staged.stage(request, iter(batches)))
+
+
+@pytest.fixture(scope="module", name="staged")
+def staged_rows(sink: OpenSink) -> Staged:
+    return put(sink, ROWS)
+
+
+def failing(*columns: str) -> int:
+    return sum(any(row[name] is None for name in columns) for row in ROWS)
+
+
+@pytest.mark.parametrize("columns", [("id",), ("word",), ("n", "amount"), ("part one", "flag", "day")])
+def test_nulls_are_counted_by_rows(staged: Staged, columns: tuple[str, ...]) -> None:
+    assert staged.judge(NotNullRule(columns=columns)) == [
+        RuleMeasure(evaluated_rows=len(ROWS), failed_rows=failing(*columns))
+    ]
+
+
+@pytest.mark.parametrize(
+    "columns", [("id",), ("word",), ("n",), ("n", "word"), ("amount", "day"), ("at",), ("flag",), ("part one", "n")]
+)
+def test_repeated_keys_are_counted_by_rows_and_by_keys_and_null_is_a_value(
+    staged: Staged, columns: tuple[str, ...]
+) -> None:
+    keys = Counter(tuple(row[name] for name in columns) for row in ROWS)
+    repeated = [number for number in keys.values() if number > 1]
+    assert staged.judge(UniqueRule(columns=columns)) == [
+        RuleMeasure(evaluated_rows=len(ROWS), failed_rows=sum(repeated), distinct_failed_keys=len(repeated))
+    ]
+
+
+ACCEPTED: Final[dict[str, tuple[str, tuple[RuleValue, ...], tuple[object, ...]]]] = {
+    "text by code point": ("word", ("new", "n\u00e9w"), ("new", "n\u00e9w")),
+    "quotes and backslashes": ("word", ("it's", "a\\b"), ("it's", "a\\b")),
+    "empty text": ("word", ("",), ("",)),
+    "integers": ("n", (-2, 0, 1), (-2, 0, 1)),
+    "decimals as text and as numbers": ("amount", ("0.2500", 1, 0.5), (Decimal("0.25"), Decimal(1), Decimal("0.5"))),
+    "dates": ("day", ("2026-01-01", "2026-01-09"), (date(2026, 1, 1), date(2026, 1, 9))),
+    "instants in any zone": ("at", ("2026-03-01T14:00:00.5+02:00",), (NEWEST,)),
+    "wall clocks": ("wall", ("2026-03-01 12:00:00.500000",), (NEWEST.replace(tzinfo=None),)),
+    "booleans": ("flag", (True,), (True,)),
+    "uuids": ("part one", (str(UUID(int=1)).upper(), str(UUID(int=2))), (UUID(int=1), UUID(int=2))),
+}
+
+
+@pytest.mark.parametrize("allow_null", [True, False])
+@pytest.mark.parametrize("case", ACCEPTED.values(), ids=ACCEPTED)
+def test_other_values_are_counted_and_null_where_it_is_not_allowed(
+    staged: Staged, case: tuple[str, tuple[RuleValue, ...], tuple[object, ...]], allow_null: bool
+) -> None:
+    column, values, accepted = case
+    kept = (*accepted, None) if allow_null else accepted
+    wrong = sum(row[column] not in kept for row in ROWS)
+    rule = AcceptedValuesRule(column=column, values=values, allow_null=allow_null)
+    assert 0 < wrong < len(ROWS)
+    assert staged.judge(rule) == [RuleMeasure(evaluated_rows=len(ROWS), failed_rows=wrong)]
+
+
+def test_nan_is_no_accepted_value(staged: Staged) -> None:
+    wrong = sum(row["ratio"] not in (0.5, 1.0) for row in ROWS)
+    assert staged.judge(AcceptedValuesRule(column="ratio", values=(0.5, 1))) == [
+        RuleMeasure(evaluated_rows=len(ROWS), failed_rows=wrong)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "after", "age"),
+    [
+        ("at", timedelta(hours=1), 3600),
+        ("wall", timedelta(hours=1), 3600),
+        ("at", timedelta(seconds=-30), 0),
+        ("day", timedelta(), (date(2026, 3, 1) - date(2026, 1, 9)).days * 86_400 + 43_200),
+    ],
+)
+def test_the_age_of_the_newest_value_is_counted_in_seconds(
+    staged: Staged, column: str, after: timedelta, age: int
+) -> None:
+    reference = NEWEST.replace(microsecond=0) + after
+    assert staged.judge(FreshnessRule(column=column, max_age_seconds=1), reference=reference) == [
+        RuleMeasure(evaluated_rows=len(ROWS), newest_age_seconds=age)
+    ]
+
+
+def test_no_rows_break_no_rule_and_are_not_fresh(sink: OpenSink) -> None:
+    empty = put(sink, [])
+    rules = (
+        NotNullRule(columns=("id",)),
+        UniqueRule(columns=("id",)),
+        AcceptedValuesRule(column="n", values=(1,)),
+        FreshnessRule(column="at", max_age_seconds=1),
+    )
+    assert empty.judge(*rules, reference=NEWEST) == [
+        RuleMeasure(evaluated_rows=0, failed_rows=0),
+        RuleMeasure(evaluated_rows=0, failed_rows=0, distinct_failed_keys=0),
+        RuleMeasure(evaluated_rows=0, failed_rows=0),
+        RuleMeasure(evaluated_rows=0),
+    ]
+
+
+def test_rows_whose_moments_are_all_null_are_not_fresh(sink: OpenSink) -> None:
+    rows = [{**row, "at": None} for row in ROWS]
+    assert put(sink, rows).judge(FreshnessRule(column="at", max_age_seconds=1), reference=NEWEST) == [
+        RuleMeasure(evaluated_rows=len(ROWS))
+    ]
+
+
+def test_an_append_is_judged_with_the_rows_that_the_target_holds(sink: OpenSink) -> None:
+    """Rows 1 and 2 are in the target; the load brings 2 twice, 3 once and 4 twice."""
+    table, append = fresh_table(), StrategyMode.INCREMENTAL_APPEND
+    assert sink.ports.staged is not None
+    first = put(sink, ROWS[:2], table=table, strategy=append)
+    sink.ports.staged.finalize(first.handle)
+    sink.ports.staged.cleanup(first.handle.ref)
+    numbers = (1, 1, 2, 3, 3)
+    second = put(sink, [ROWS[number] for number in numbers], table=table, load="L2", strategy=append)
+    whole, own = UniqueRule(columns=("id",), within=RuleScope.TARGET), UniqueRule(columns=("id",))
+    assert second.judge(whole, own) == [
+        RuleMeasure(evaluated_rows=5, failed_rows=4, distinct_failed_keys=2),
+        RuleMeasure(evaluated_rows=5, failed_rows=4, distinct_failed_keys=2),
+    ]
+    third = put(sink, [ROWS[0], ROWS[5]], table=table, load="L3", strategy=append)
+    assert third.judge(whole, own) == [
+        RuleMeasure(evaluated_rows=2, failed_rows=1, distinct_failed_keys=1),
+        RuleMeasure(evaluated_rows=2, failed_rows=0, distinct_failed_keys=0),
+    ]
+
+
+def test_many_rules_take_several_statements_of_bounded_size(staged: Staged) -> None:
+    long = AcceptedValuesRule(column="n", values=tuple(range(-500, 500)), allow_null=True)
+    rules = [NotNullRule(columns=("n",))] * 250 + [long] * 5
+    assert [measure.failed_rows for measure in staged.judge(*rules)] == [failing("n")] * 250 + [0] * 5
+
+
+def test_a_column_that_is_not_there_is_an_error(staged: Staged) -> None:
+    with pytest.raises(ConnectorError) as refused:
+        staged.judge(NotNullRule(columns=("nope",)))
+    assert refused.value.code == "rule_not_judged"

@@ -1,0 +1,138 @@
+"""A row that breaks a rule never becomes public, and what nothing would judge is refused before anything runs.
+
+Contract: GATE-26, GATE-28, GATE-29.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.spec.builders import Finished, Project, append_flow, flow, hook, hooks, project_with_orders
+
+CANARY: Final = "c4n4ry-value"
+GOOD: Final[dict[str, dict[str, Any]]] = {
+    "not_null": {"columns": ["id", "updated_at"]},
+    "unique": {"columns": ["id"]},
+    "accepted_values": {"column": "name", "values": ["a", "b", "c"], "allow_null": True},
+    "freshness": {"column": "at", "max_age": "P36500D", "reference": "now"},
+}
+BAD: Final[dict[str, dict[str, Any]]] = {
+    "not_null": {"columns": ["name"]},
+    "unique": {"columns": ["updated_at"]},
+    "accepted_values": {"column": "name", "values": ["a", "b", "c"]},
+    "freshness": {"column": "at", "max_age": "PT1H", "reference": "now"},
+}
+
+
+@pytest.fixture(name="project")
+def shop_with_three_orders(tmp_path: Path) -> Project:
+    """Orders 1 to 3; the second and third break every rule of BAD."""
+    project = project_with_orders(tmp_path)
+    project.orders([(1, "a", 10), (2, None, 20), (3, CANARY, 20)])
+    project.source("ALTER TABLE orders ADD COLUMN at TIMESTAMP", "UPDATE orders SET at = '2020-01-01 00:00:00'")
+    return project
+
+
+def judged_by(project: Project, kind: str, fields: dict[str, Any], **changes: object) -> Finished:
+    project.written(flow(quality={"gates": [{"type": kind, **fields}]}, **changes))
+    return project.run("--run-id", "r1")
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_rows_that_keep_a_rule_are_published(kind: str, project: Project) -> None:
+    project.source("DELETE FROM orders WHERE id = 3")
+    finished = judged_by(project, kind, GOOD[kind])
+    assert finished.exit_code == 0, finished.stdout
+    assert project.target("SELECT count(*) FROM raw.orders") == [(2,)]
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_row_that_breaks_a_rule_never_becomes_public(kind: str, project: Project) -> None:
+    finished = judged_by(project, kind, BAD[kind])
+    assert (finished.exit_code, finished.code) == (1, "DPONE_QUALITY_GATES_FAILED")
+    assert finished.receipt is not None and finished.receipt["target_state"] == "not_mutated"
+    assert project.target("SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '__dpone')") == []
+    (result,) = finished.document["result"]["quality_gates"]["results"]
+    assert (result["status"], result["metrics"]["evaluated_rows"]) == ("failed", 3)
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_warning_is_reported_and_the_rows_are_published(kind: str, project: Project) -> None:
+    finished = judged_by(project, kind, {**BAD[kind], "severity": "warning"})
+    assert finished.exit_code == 0, finished.stdout
+    (path,) = (project.root / "evidence").rglob("run.json")
+    assert '"status": "warning"' in path.read_text("utf-8")
+    assert project.target("SELECT count(*) FROM raw.orders") == [(3,)]
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_no_value_of_a_row_is_in_what_a_failed_gate_leaves(kind: str, project: Project) -> None:
+    fields = {**BAD[kind]} | ({"values": [CANARY, "b"]} if kind == "accepted_values" else {})
+    finished = judged_by(project, kind, fields)
+    assert finished.exit_code == 1
+    kept = [path for path in (project.root / "evidence").rglob("*") if path.is_file()]
+    assert kept and not [path for path in kept if CANARY.encode() in path.read_bytes()]
+    assert CANARY not in finished.stdout + finished.stderr + str(finished.receipt)
+
+
+def test_a_tolerance_lets_rows_through(project: Project) -> None:
+    assert judged_by(project, "not_null", {"columns": ["name"], "tolerance": {"value": 1}}).exit_code == 0
+    assert (
+        judged_by(project, "not_null", {"columns": ["name"], "tolerance": {"mode": "pct", "value": 33}}).exit_code == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        ("not_null", {"columns": ["nmae"]}, "did you mean 'name'?"),
+        ("freshness", {"column": "name", "max_age": "PT1H", "reference": "now"}, "freshness needs a date or timestamp"),
+        ("accepted_values", {"column": "id", "values": ["one"]}, "one of the values is none"),
+    ],
+)
+def test_a_column_that_a_rule_cannot_judge_is_refused_before_a_row_is_read(
+    kind: str, fields: dict[str, Any], said: str, project: Project
+) -> None:
+    finished = judged_by(project, kind, fields)
+    assert (finished.exit_code, finished.code) == (1, "gate_column_refused")
+    assert said in finished.stdout and "phase=stage" not in finished.stderr
+    assert project.target("SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '__dpone')") == []
+
+
+UNJUDGED: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "no staging": ({"columns": ["id"]}, {"sink__type": "files"}),
+    "key ranges": ({"columns": ["id"]}, {"source__options__partitioning": {"column": "id", "num_partitions": 2}}),
+    "rewritten rows": (
+        {"columns": ["id"], "within": "target"},
+        {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "run"])
+@pytest.mark.parametrize("case", UNJUDGED.values(), ids=UNJUDGED)
+def test_a_rule_that_nothing_would_judge_is_refused_by_every_verb(
+    case: tuple[dict[str, Any], dict[str, Any]], verb: str, project: Project
+) -> None:
+    fields, changes = case
+    project.source("CREATE TABLE log (what INTEGER)")
+    pre = hooks(pre=[hook("open", "INSERT INTO log VALUES (1)")])
+    merges = "sink__strategy" in changes
+    options = {**pre, **({"incremental": {"cursor_column": "id"}} if merges else {})}
+    gates = {"gates": [{"type": "min_rows", "threshold": 1}, {"type": "unique", **fields}]}
+    project.written((append_flow if merges else flow)(source__options=options, **changes, quality=gates))
+    refused = project.dpone(verb, "m.yaml", "--format", "json")
+    assert refused.exit_code == 2, refused.stdout + refused.stderr
+    assert "quality.gates[1]" in refused.stdout or "quality.gates.1" in refused.stdout
+
+
+def test_freshness_counts_from_the_end_of_the_interval_and_needs_one(project: Project) -> None:
+    project.written(flow(quality={"gates": [{"type": "freshness", "column": "at", "max_age": "PT1H"}]}))
+    refused = project.run("--run-id", "r1")
+    assert (refused.exit_code, refused.code) == (2, "DPONE_INTERVAL_VALUE_MISSING")
+    for end, exit_code in (("2020-01-01T01:00:00Z", 0), ("2020-01-01T01:00:01Z", 1)):
+        finished = project.run("--interval-start", "2020-01-01T00:00:00Z", "--interval-end", end)
+        assert finished.exit_code == exit_code, finished.stdout
