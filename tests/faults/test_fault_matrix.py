@@ -50,8 +50,8 @@ EARLY = (
 
 
 def quick(cell: Cell) -> bool:
-    """From the first step to the last by a kill on DuckDB; of the steps before anything is staged the first and the last
-    one. An exception, the legacy path and other strategies where they differ.
+    """Each step by a kill on DuckDB, but of those before anything is staged only the first and the last; an exception,
+    the legacy path and other strategies where they differ.
     """
     if cell.course.mode != APPEND.mode or cell.course.widens:
         near = cell.step.name in ("finalize", "state")

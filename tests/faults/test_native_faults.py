@@ -57,8 +57,8 @@ def projects(bench: Bench, module_path: Path) -> Projects:
 
 
 def quick(cell: Cell) -> bool:
-    """Each step of an append by a kill, but those that a load without ranges has too; where the target is published, each
-    strategy by what differs there, and the embedded ClickHouse, whose start costs seconds, once.
+    """Each step of an append by a kill, but those that a load without ranges has too; where the target is published,
+    each strategy by what differs there, and the embedded ClickHouse, whose start costs seconds, once.
     """
     place, kind = (cell.course.mode, cell.step.name, cell.when), cell.kind
     if cell.sink == "clickhouse":
