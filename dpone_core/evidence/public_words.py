@@ -15,6 +15,7 @@ from typing import Final
 from dpone_core.error_catalogue import catalogue
 from dpone_core.evidence.throughput import THROUGHPUT_SCHEMA
 from dpone_core.model import (
+    column_rules,
     connector,
     decision,
     file_reading,
@@ -29,6 +30,7 @@ from dpone_core.model import (
 from dpone_core.model.load_config import LoadConfig
 
 _MODULES: Final[tuple[ModuleType, ...]] = (
+    column_rules,
     connector,
     decision,
     file_reading,
@@ -104,6 +106,9 @@ _OTHERS: Final = (
     # states of transfers, receipts and bundles
     *("checkpoint_committed", "checkpoint_incomplete", "failed_before_target", "cannot_say", "removed"),
     *("issued", "payload_accepted", "state_accepted", "manifest", "hook_sql", "query_sql", "flat"),
+    # counts of rules about columns and why one did not hold
+    *("evaluated_rows", "failed_rows", "distinct_failed_keys", "newest_age_seconds"),
+    *("not_executed", "rows_failed", "too_old", "no_rows"),
     # answers of gates, acceptance, transfers and plans
     *("success", "error", "unclear", "available", "unavailable", "native", "degraded_unpartitioned", "deterministic"),
     *("all_columns", "business_columns", "source_and_binary_semantics", "strict", "none", "inline", "receipts"),
