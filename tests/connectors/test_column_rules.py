@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -31,7 +31,7 @@ from dpone_core.model.column_rules import (
     UniqueRule,
 )
 from dpone_core.model.load_config import TableName
-from dpone_core.model.table_schema import Column, ColumnKind, ColumnType, TableSchema
+from dpone_core.model.table_schema import NO_COLUMNS, Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.rules import AskedRule
 from dpone_core.ports.sink import StagedHandle
@@ -122,10 +122,11 @@ def put(
     table: TableName | None = None,
     load: str = "L1",
     strategy: StrategyMode = StrategyMode.FULL_REFRESH,
+    added: TableSchema = NO_COLUMNS,
 ) -> Staged:
     if sink.descriptor is mssql.DESCRIPTOR:  # its floats have no NaN
         rows = [{**row, "ratio": 2.0 if row["ratio"] != row["ratio"] else row["ratio"]} for row in rows]
-    request = stage_request(table or fresh_table(), load, schema=SCHEMA, strategy=strategy)
+    request = replace(stage_request(table or fresh_table(), load, schema=SCHEMA, strategy=strategy), added=added)
     batches = pa.Table.from_pylist(list(rows), schema=ARROW).to_batches(max_chunksize=64)
     assert sink.ports.staged is not None
     return Staged(sink=sink, handle=sink.ports.staged.stage(request, iter(batches)))
@@ -240,6 +241,9 @@ def test_an_append_is_judged_with_the_rows_that_the_target_holds(sink: OpenSink)
     table, append = fresh_table(), StrategyMode.INCREMENTAL_APPEND
     assert sink.ports.staged is not None
     first = put(sink, ROWS[:2], table=table, strategy=append)
+    assert first.judge(UniqueRule(columns=("id",), within=RuleScope.TARGET)) == [
+        RuleMeasure(evaluated_rows=2, failed_rows=0, distinct_failed_keys=0)
+    ], "there is no target yet"
     sink.ports.staged.finalize(first.handle)
     sink.ports.staged.cleanup(first.handle.ref)
     numbers = (1, 1, 2, 3, 3)
@@ -253,6 +257,23 @@ def test_an_append_is_judged_with_the_rows_that_the_target_holds(sink: OpenSink)
     assert third.judge(whole, own) == [
         RuleMeasure(evaluated_rows=2, failed_rows=1, distinct_failed_keys=1),
         RuleMeasure(evaluated_rows=2, failed_rows=0, distinct_failed_keys=0),
+    ]
+
+
+def test_rows_of_the_target_are_null_in_a_column_that_the_append_adds(sink: OpenSink) -> None:
+    table, append = fresh_table(), StrategyMode.INCREMENTAL_APPEND
+    assert sink.ports.staged is not None
+    narrow = TableSchema(columns=SCHEMA.columns[:2])
+    before = pa.Table.from_pylist(ROWS[:3], schema=ARROW).select(["id", "word"])
+    request = stage_request(table, schema=narrow, strategy=append)
+    held = sink.ports.staged.stage(request, iter(before.to_batches()))
+    sink.ports.staged.finalize(held)
+    sink.ports.staged.cleanup(held.ref)
+    rows = [{**row, "n": number} for row, number in zip(ROWS, (None, 1, 2), strict=False)]
+    wider = TableSchema(columns=SCHEMA.columns[2:])
+    added = put(sink, rows, table=table, load="L2", strategy=append, added=wider)
+    assert added.judge(UniqueRule(columns=("n",), within=RuleScope.TARGET)) == [
+        RuleMeasure(evaluated_rows=3, failed_rows=1, distinct_failed_keys=1)
     ]
 
 

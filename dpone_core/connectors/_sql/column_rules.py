@@ -105,20 +105,24 @@ class SqlStagedRules:
                 raise ConnectorError("the sink does not know this rule", code=_CODE)
 
     def _judge_key(self, handle: StagedHandle, schema: TableSchema, rule: UniqueRule, rows: int) -> RuleMeasure:
+        """Repeated keys of the staged rows, for an append within the target together with the rows that it holds: none
+        before the first load, and NULL in a column that this load adds."""
         dialect = self._dialect
         keys = ", ".join(dialect.exact(_column(schema, name)) for name in rule.columns)
         staged = dialect.qualify(handle.table)
-        if rule.within is RuleScope.TARGET and handle.request.strategy is StrategyMode.INCREMENTAL_APPEND:
+        appends = handle.request.strategy is StrategyMode.INCREMENTAL_APPEND
+        held = dialect.schema_of(handle.request.target) if rule.within is RuleScope.TARGET and appends else None
+        if held is None:
+            counted = f"SELECT {dialect.count} AS {_ROWS} FROM {staged} GROUP BY {keys} HAVING {dialect.count} > 1"
+        else:
             names = [dialect.quote(name) for name in rule.columns]
-            target = dialect.qualify(handle.request.target)
+            theirs = [dialect.quote(name) if held.find(name) else "NULL" for name in rule.columns]
             both = (
-                f"SELECT {', '.join(names)}, 1 AS {_NEW} FROM {staged}"
-                f" UNION ALL SELECT {', '.join(names)}, 0 AS {_NEW} FROM {target}"
+                f"SELECT {', '.join(names)}, 1 AS {_NEW} FROM {staged} UNION ALL"
+                f" SELECT {', '.join(theirs)}, 0 AS {_NEW} FROM {dialect.qualify(handle.request.target)}"
             )
             counted = f"SELECT sum({_NEW}) AS {_ROWS} FROM ({both}) AS b GROUP BY {keys} HAVING count(*) > 1"
             counted += f" AND sum({_NEW}) > 0"
-        else:
-            counted = f"SELECT {dialect.count} AS {_ROWS} FROM {staged} GROUP BY {keys} HAVING {dialect.count} > 1"
         ((distinct, failed),) = dialect.rows(f"SELECT {dialect.count}, sum({_ROWS}) FROM ({counted}) AS d")
         return RuleMeasure(evaluated_rows=rows, failed_rows=int(failed or 0), distinct_failed_keys=int(distinct))
 
