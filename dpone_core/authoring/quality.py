@@ -30,8 +30,8 @@ from dpone_core.authoring.names import ColumnNames, QuotableName, Text
 from dpone_core.authoring.section import Section
 from dpone_core.authoring.source import Duration
 from dpone_core.authoring.validate import CONFLICT, MISSING_FIELD, UNKNOWN_VALUE, VALUE_INVALID, WRONG_TYPE, PathPart
-from dpone_core.model.column_rules import FreshnessReference, RuleScope
-from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, HashMode, Severity, ToleranceMode
+from dpone_core.model.column_rules import Expectation, FreshnessReference, RuleScope
+from dpone_core.model.vocabulary import GateType, HashMode, Severity, ToleranceMode
 
 MAX_EXACT_NUMBER: Final = 2**53 - 1
 _KNOWN_CHECKS: Final = ("min_rows", "source_target_count")
@@ -198,17 +198,33 @@ class FreshnessGate(_Gate):
     """`interval_end` counts the age from the end of the run's interval, `now` from the instant of the run."""
 
 
-class CustomSqlGate(_Gate):
-    """Declared, not executable yet: every verb refuses it."""
+class CustomSqlGate(_RowRule):
+    """Refuses rows of this load that one read-only SELECT of the sink's engine counts or returns."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["sql_file"]}]})
 
     type: Literal["custom_sql"]
     """Gate type."""
     id: Text = "custom_sql"
     """Name in reports, unique in the policy."""
     side: GateSide = "target"
-    """Dataset the statement would run against."""
-    sql: Text
-    """Statement text; only its hash enters fingerprints and evidence."""
+    """`target` means the rows of this load; no statement is judged over the source."""
+    sql: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(default_factory=lambda: None)
+    """Statement over `{{ staged }}`; interval tokens are bound as parameters. Only its hash enters evidence."""
+    sql_file: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(
+        default_factory=lambda: None
+    )
+    """File with the statement, relative to the manifest, inside the repository."""
+    expect: Expectation = Expectation.ZERO
+    """`zero` reads one number, the rows that break the rule; `zero_rows` counts the rows of the result."""
+
+    @model_validator(mode="after")
+    def _require_one_text(self) -> CustomSqlGate:
+        if self.sql is None and self.sql_file is None:
+            _refuse(("sql",), MISSING_FIELD, "required field 'sql' is missing", "add 'sql' or 'sql_file'")
+        if self.sql is not None and self.sql_file is not None:
+            _refuse(("sql_file",), CONFLICT, "'sql' and 'sql_file' exclude each other", "keep one of them")
+        return self
 
 
 GateSection = Annotated[
@@ -283,7 +299,7 @@ class UnknownCheck(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Annotated[Text, Field(json_schema_extra={"not": {"enum": sorted({*_KNOWN_CHECKS, *EXECUTABLE_GATE_TYPES})}})]
+    type: Annotated[Text, Field(json_schema_extra={"not": {"enum": sorted({*_KNOWN_CHECKS, *GateType})}})]
     """Check type of another provider."""
     id: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(default_factory=lambda: None)
     """Name in reports, unique in the policy; the type unless given."""
@@ -359,7 +375,7 @@ class QualitySection(Section):
 
 
 def _refuse_unexecuted(index: int, check: UnknownCheck, mode: QualityMode) -> None:
-    if check.type in EXECUTABLE_GATE_TYPES:
+    if check.type in set(GateType):
         _refuse(("checks", index, "type"), UNKNOWN_VALUE, "this type is a gate, not a check", "author it under 'gates'")
     if mode is QualityMode.FAIL:
         _refuse(

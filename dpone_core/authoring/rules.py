@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dpone_core.authoring.file_columns import FILE_FIELDS, file_findings
 from dpone_core.authoring.hooks import NOTIFIERS, PROVIDER_ONLY, SQL_ONLY, HookSection, HooksSection
 from dpone_core.authoring.process import ProcessSection
-from dpone_core.authoring.quality import TypedHashGate
+from dpone_core.authoring.quality import CustomSqlGate, TypedHashGate
 from dpone_core.authoring.sink import SinkSection
 from dpone_core.authoring.special_values import special_value_findings
 from dpone_core.authoring.validate import (
@@ -36,7 +36,7 @@ from dpone_core.declared.registry import (
 )
 from dpone_core.model.hook import HookOption, HookScalar, HookTraits
 from dpone_core.model.load_config import RowIdentityMode
-from dpone_core.model.sql import INTERVAL_TOKENS, SqlText
+from dpone_core.model.sql import GATE_TOKENS, INTERVAL_TOKENS, STAGED_TOKEN, SqlText
 from dpone_core.model.vocabulary import (
     FinalizationPhase,
     HashMode,
@@ -63,18 +63,21 @@ def process_findings(process: ProcessSection) -> tuple[Finding, ...]:
         *_hook_findings(process),
         *_strategy_findings(process),
         *_sink_findings(process),
+        *_gate_findings(process),
     )
 
 
-def token_findings(sql: SqlText, path: Path, *, with_cursor: bool) -> Iterator[Finding]:
+def token_findings(
+    sql: SqlText, path: Path, *, with_cursor: bool, allowed: frozenset[str] = INTERVAL_TOKENS
+) -> Iterator[Finding]:
     """Unknown tokens in a SQL text, and tokens beside a cursor. `with_cursor` is True for the source query of a
     process with a cursor.
     """
     tokens = sql.tokens
     for token in dict.fromkeys(tokens):
-        if token not in INTERVAL_TOKENS:
-            guess = closest(token, sorted(INTERVAL_TOKENS))
-            known = ", ".join(sorted(INTERVAL_TOKENS))
+        if token not in allowed:
+            guess = closest(token, sorted(allowed))
+            known = ", ".join(sorted(allowed))
             yield Finding(
                 code=UNKNOWN_TOKEN,
                 message=f"the SQL holds an unknown token; known are {known}",
@@ -88,6 +91,31 @@ def token_findings(sql: SqlText, path: Path, *, with_cursor: bool) -> Iterator[F
             path=path,
             fix="remove the tokens, or source.options.incremental",
         )
+
+
+def statement_findings(sql: SqlText, path: Path) -> Iterator[Finding]:
+    """Unknown tokens in the statement of a gate, and a statement that does not look at the rows of the load."""
+    yield from token_findings(sql, path, with_cursor=False, allowed=GATE_TOKENS)
+    if STAGED_TOKEN not in sql.tokens:
+        yield Finding(
+            code=VALUE_INVALID,
+            message="the statement does not read the rows of this load",
+            path=path,
+            fix="select FROM {{ staged }}",
+        )
+
+
+def statement_gates(process: ProcessSection) -> Iterator[tuple[Path, CustomSqlGate]]:
+    """Path and section of every gate that has a statement, in authored order."""
+    for index, gate in enumerate(process.quality.gates):
+        if isinstance(gate, CustomSqlGate):
+            yield ("quality", "gates", index), gate
+
+
+def _gate_findings(process: ProcessSection) -> Iterator[Finding]:
+    for path, gate in statement_gates(process):
+        if gate.sql is not None:
+            yield from statement_findings(SqlText(text=gate.sql), (*path, "sql"))
 
 
 def keeps_cursor(process: ProcessSection) -> bool:

@@ -37,6 +37,7 @@ class DependencyKind(StrEnum):
     MANIFEST = "manifest"
     HOOK_SQL = "hook_sql"
     QUERY_SQL = "query_sql"
+    GATE_SQL = "gate_sql"
 
 
 class Dependency(Contract):

@@ -5,7 +5,7 @@ Not here: the order of steps and the commit boundary. Each coordinator has its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -19,7 +19,7 @@ from dpone_core.loading.context import LoadContext
 from dpone_core.loading.payload import ExtractedPayload, LoadInput
 from dpone_core.loading.step_log import EVIDENCE_KIND, GOVERNANCE_KIND, GOVERNANCE_PHASE, EvidenceWriteError
 from dpone_core.model import lineage
-from dpone_core.model.column_rules import ColumnRule, FreshnessReference, FreshnessRule, RuleMeasure
+from dpone_core.model.column_rules import ColumnRule, FreshnessReference, FreshnessRule, RuleMeasure, StatementRule
 from dpone_core.model.outcome import AcceptanceMetricSnapshot, LoadResult, QualityGateFailureOutcome
 from dpone_core.model.table_schema import TableSchema
 from dpone_core.model.vocabulary import Boundary, Severity, Side, StrategyMode
@@ -27,7 +27,7 @@ from dpone_core.ports.rules import AskedRule
 from dpone_core.ports.sink import LineageColumns, StagedHandle, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.failure import QualityGateFailure
-from dpone_core.quality.gates import QualitySideSnapshot, evaluated_rows
+from dpone_core.quality.gates import QualityGate, QualitySideSnapshot, evaluated_rows
 from dpone_core.quality.receipt import QualityGateReceipt
 from dpone_core.quality.scope import QualityScopeSummary
 
@@ -166,23 +166,34 @@ def snapshot_target(
 def measure_rules(
     context: LoadContext, execution: QualityGateExecution, handle: StagedHandle
 ) -> Mapping[str, RuleMeasure]:
-    """What the sink counts in its staged rows for the rules about columns, by gate id; empty without such gates.
+    """What the sink counts in its staged rows for the rules of gates, by gate id; empty without such gates.
 
-    A sink that does not answer ends the load when a gate of severity error asked; for warnings alone nothing was
-    measured, which they say.
+    All rules about columns are asked together, each statement alone. Where the sink does not answer, the load ends when
+    a gate of severity error asked; for warnings alone nothing was measured, which they say.
     """
-    gates, rules = execution.snapshot.gates.gates, context.sessions.sink.rules
+    found: dict[str, RuleMeasure] = {}
+    gates = [gate for gate in execution.snapshot.gates.gates if gate.rule is not None]
+    together = [gate for gate in gates if not isinstance(gate.rule, StatementRule)]
+    alone = [gate for gate in gates if isinstance(gate.rule, StatementRule)]
+    for asking in (together, *([gate] for gate in alone)):
+        found |= _judge(context, handle, asking)
+    return found
+
+
+def _judge(context: LoadContext, handle: StagedHandle, gates: Sequence[QualityGate]) -> Mapping[str, RuleMeasure]:
+    rules = context.sessions.sink.rules
+    if not gates or rules is None:
+        return {}
+    values = context.request.token_values
     asked = [
-        AskedRule(gate_id=gate.id, rule=gate.rule, reference=_reference(context, gate.rule))
+        AskedRule(gate_id=gate.id, rule=gate.rule, reference=_reference(context, gate.rule), token_values=values)
         for gate in gates
         if gate.rule is not None
     ]
-    if not asked or rules is None:
-        return {}
     try:
         return rules.judge(handle, asked)
     except ConnectorError:
-        if any(gate.rule is not None and gate.severity is Severity.ERROR for gate in gates):
+        if any(gate.severity is Severity.ERROR for gate in gates):
             raise
         context.step_log.warnings.append("rules_not_judged")
         return {}

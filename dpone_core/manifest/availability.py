@@ -13,7 +13,7 @@ from dpone_core.authoring.hooks import HookType
 from dpone_core.authoring.process import ProcessSection
 from dpone_core.authoring.validate import Finding, Path
 from dpone_core.declared import registry
-from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, HookKind, StateType, StrategyMode
+from dpone_core.model.vocabulary import HookKind, StateType, StrategyMode
 
 NOT_AVAILABLE_YET: Final = "DPONE_NOT_AVAILABLE_YET"
 SOURCE_TYPES: Final = frozenset(registry.SOURCE_TYPES)
@@ -52,19 +52,7 @@ def _file_state(process: ProcessSection) -> Iterator[Path]:
         yield ("state", "type")
 
 
-def _unexecutable_gates(process: ProcessSection) -> Iterator[Path]:
-    """Of any severity: a gate that is never judged must not read as one that the data failed."""
-    for index, gate in enumerate(process.quality.gates):
-        if gate.type not in EXECUTABLE_GATE_TYPES:
-            yield ("quality", "gates", index, "type")
-
-
 GAPS: Final = (
     Gap(what="normalization of nested columns", instead="set enabled to false", asked=_normalization),
-    Gap(
-        what="a gate of this type",
-        instead=f"use {', '.join(sorted(EXECUTABLE_GATE_TYPES))}, or a pre-hook of kind data_quality_probe",
-        asked=_unexecutable_gates,
-    ),
     Gap(what="cursor state in files", instead="use state type sink", asked=_file_state),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dpone_core.authoring.file_columns import CsvSection, NdjsonSection
 from dpone_core.authoring.hooks import HookSection
-from dpone_core.authoring.rules import connection_refs, hook_path, hook_sections
+from dpone_core.authoring.rules import connection_refs, hook_path, hook_sections, statement_gates
 from dpone_core.authoring.sink import DEFAULT_FILE_FORMAT, SinkSection
 from dpone_core.authoring.source import PartitioningSection, SourceOptionsSection, TableSection, duration_of
 from dpone_core.authoring.validate import Path
@@ -38,7 +38,9 @@ QUERY_PATH: Path = ("source", "options", "query")
 def load_config(
     process: AuthoredProcess, *, manifest: str, sql: Mapping[Path, SqlText], connections: Mapping[str, str]
 ) -> LoadConfig:
-    """Builds the LoadConfig. `sql` holds the text of the query and of every SQL hook by the path of its section."""
+    """Builds the LoadConfig. `sql` holds the text of the query, of every SQL hook and of every gate with a statement,
+    by the path of its section.
+    """
     section = process.section
     refs = set(connection_refs(section))
     quality = process.merged.value.get("quality", {})
@@ -51,10 +53,24 @@ def load_config(
             _hook(phase, hook, sql.get(hook_path(phase, index)))
             for phase, index, hook in hook_sections(section.source.options.hooks)
         ),
-        quality=quality if isinstance(quality, dict) else {},
+        quality=_with_statements(quality, process, sql) if isinstance(quality, dict) else {},
         state=section.state_type,
         connections={ref: uri for ref, uri in connections.items() if ref in refs},
     )
+
+
+def _with_statements(
+    quality: dict[str, object], process: AuthoredProcess, sql: Mapping[Path, SqlText]
+) -> dict[str, object]:
+    """The quality section with the text of a file in place of its name, so that the policy is about what is judged."""
+    authored = quality.get("gates")
+    gates = list(authored) if isinstance(authored, list) else []
+    for where, gate in statement_gates(process.section):
+        if gate.sql_file is not None:
+            index = int(where[-1])
+            kept = {name: value for name, value in gates[index].items() if name != "sql_file"}
+            gates[index] = kept | {"sql": sql[where].text}
+    return quality | {"gates": gates} if gates else quality
 
 
 def _table(table: TableSection) -> TableName:

@@ -25,6 +25,7 @@ class DependencyKind(StrEnum):
     MANIFEST = "manifest"
     QUERY_SQL_FILE = "query_sql_file"
     HOOK_SQL_FILE = "hook_sql_file"
+    GATE_SQL_FILE = "gate_sql_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

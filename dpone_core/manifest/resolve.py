@@ -12,7 +12,14 @@ from pathlib import Path as FilePath
 from typing import Final
 
 from dpone_core.authoring.kinds import ManifestKind
-from dpone_core.authoring.rules import hook_path, hook_sections, keeps_cursor, token_findings
+from dpone_core.authoring.rules import (
+    hook_path,
+    hook_sections,
+    keeps_cursor,
+    statement_findings,
+    statement_gates,
+    token_findings,
+)
 from dpone_core.authoring.validate import VALUE_INVALID, Finding, Path, closest
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.manifest.availability import availability_findings
@@ -149,7 +156,7 @@ class _SqlFiles:
     problems: list[Problem] = field(default_factory=list)
 
     def texts_of(self, process: AuthoredProcess) -> dict[Path, SqlText]:
-        """SQL of the query and of every SQL hook, by the path of its section."""
+        """SQL of the query, of every SQL hook and of every gate with a statement, by the path of its section."""
         options = process.section.source.options
         texts: dict[Path, SqlText | None] = {}
         if options.query is not None:
@@ -161,6 +168,8 @@ class _SqlFiles:
             if hook.is_sql:
                 where = hook_path(phase, index)
                 texts[where] = self._text(process, where, hook.sql, hook.sql_file, DependencyKind.HOOK_SQL_FILE)
+        for where, gate in statement_gates(process.section):
+            texts[where] = self._text(process, where, gate.sql, gate.sql_file, DependencyKind.GATE_SQL_FILE)
         return {where: text for where, text in texts.items() if text is not None}
 
     def _text(
@@ -210,8 +219,11 @@ def _findings(authored: AuthoredManifest, texts: list[dict[Path, SqlText]]) -> l
     for process, sql in zip(authored.processes, texts, strict=True):
         section = process.section
         findings = [*availability_findings(section)]
+        gates = {where for where, _ in statement_gates(section)}
         for where, text in sql.items():
-            if text.file is not None:
+            if text.file is not None and where in gates:
+                findings += statement_findings(text, (*where, "sql_file"))
+            elif text.file is not None:
                 cursor = where == QUERY_PATH and keeps_cursor(section)
                 findings += token_findings(text, (*where, "sql_file"), with_cursor=cursor)
         findings += sql_findings(section, sql)

@@ -10,6 +10,7 @@ from dpone_core.authoring.acceptance import ColumnSelector, selects_columns
 from dpone_core.manifest.processes import AuthoredManifest, AuthoredProcess
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.sql import sql_hash_of
 
 _FIELDS_WITHOUT_MEANING = {"kind", "connections", "description"}
 
@@ -28,10 +29,18 @@ def _meaning(process: AuthoredProcess, config: LoadConfig) -> dict[str, object]:
     meant["sql"] = {
         "query": query.sql_hash if query is not None else None,
         "hooks": [hook.sql_hash for hook in config.hooks],
+        **({"gates": statements} if (statements := _statements(config)) else {}),
     }
     checks = process.section.quality.acceptance.checks
     meant["selectors"] = [_selector(checks.null_counts), _selector(checks.distinct_counts)]
     return _drop_spellings(meant)
+
+
+def _statements(config: LoadConfig) -> list[str]:
+    """Hashes of the statements of gates, in authored order."""
+    gates = config.quality.get("gates")
+    texts = [gate.get("sql") for gate in (gates if isinstance(gates, list) else [])]
+    return [sql_hash_of(text) for text in texts if isinstance(text, str)]
 
 
 def _selector(chosen: bool | ColumnSelector | tuple[str, ...]) -> object:

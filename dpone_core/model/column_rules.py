@@ -1,4 +1,4 @@
-"""Rules about columns: what a gate demands of the rows of a load, and what a sink has counted of them.
+"""Rules about the rows of a load: what a gate demands of them, and what a sink has counted of them.
 
 Values are compared exactly: text by code point, numbers by value. Contract: GATE-26.
 """
@@ -12,6 +12,7 @@ from typing import Final
 
 from dpone_core.model.outcome import count_or_none
 from dpone_core.model.special_values import is_value_of
+from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import ColumnKind, ColumnType, TableSchema
 
 RuleValue = str | int | float | bool
@@ -29,6 +30,13 @@ class RuleScope(StrEnum):
 
     LOAD = "load"
     TARGET = "target"
+
+
+class Expectation(StrEnum):
+    """How a statement says that no row breaks its rule: its one number is zero, or it returns no row."""
+
+    ZERO = "zero"
+    ZERO_ROWS = "zero_rows"
 
 
 class FreshnessReference(StrEnum):
@@ -71,7 +79,15 @@ class FreshnessRule:
     reference: FreshnessReference = FreshnessReference.INTERVAL_END
 
 
-ColumnRule = NotNullRule | UniqueRule | AcceptedValuesRule | FreshnessRule
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRule:
+    """One SELECT over the staged rows counts or returns those that break the rule."""
+
+    sql: SqlText
+    expect: Expectation = Expectation.ZERO
+
+
+ColumnRule = NotNullRule | UniqueRule | AcceptedValuesRule | FreshnessRule | StatementRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +110,12 @@ class RuleMeasure:
 
 
 def canonical_rule(rule: ColumnRule | None) -> dict[str, object]:
-    """The keys that a rule adds to the fingerprint of its policy; a gate without a rule adds none."""
+    """The keys that a rule adds to the fingerprint of its policy; a gate without a rule adds none. A statement adds its
+    hash elsewhere, and here only an expectation that is not the default one.
+    """
     match rule:
+        case StatementRule():
+            return {} if rule.expect is Expectation.ZERO else {"expect": rule.expect.value}
         case NotNullRule():
             return {"columns": list(rule.columns)}
         case UniqueRule():
@@ -157,7 +177,9 @@ def misfit_of(rule: ColumnRule, schema: TableSchema) -> tuple[str, str] | None:
 
 
 def columns_of(rule: ColumnRule) -> tuple[str, ...]:
-    """The columns that a rule looks at."""
+    """The columns that a rule looks at; () for a statement, which only its engine reads."""
+    if isinstance(rule, StatementRule):
+        return ()
     return rule.columns if isinstance(rule, NotNullRule | UniqueRule) else (rule.column,)
 
 

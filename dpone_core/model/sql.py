@@ -1,7 +1,8 @@
 """SQL text with its hash, and the tokens in it that are bound as parameters and never pasted into the text.
 
 Tokens: `{{ data_interval_start }}`, `{{ data_interval_end }}`, `{{ logical_date }}`, `{{ ds }}`, `{{ run_id }}`, `{{
-partition_key }}`. Check refuses any other name between double braces.
+partition_key }}`. Check refuses any other name between double braces. The statement of a gate reads `{{ staged }}` too:
+the table with the rows of the load, whose name no parameter can be.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dpone_core.model.fingerprint import sha256_text
 INTERVAL_TOKENS: Final = frozenset(
     {"data_interval_start", "data_interval_end", "logical_date", "ds", "run_id", "partition_key"}
 )
+STAGED_TOKEN: Final = "staged"
+GATE_TOKENS: Final = INTERVAL_TOKENS | {STAGED_TOKEN}
 _TOKEN: Final = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 
 
@@ -42,6 +45,16 @@ class SqlText:
     def tokens(self) -> tuple[str, ...]:
         """Names between double braces in order of appearance, known or not, repeated as they repeat."""
         return tuple(_TOKEN.findall(self.text))
+
+
+def name_staged(sql: SqlText, relation: str) -> SqlText:
+    """The text with `relation`, a quoted name, in place of `{{ staged }}`. Raises ValueError for a name with double
+    braces, which would be read as a token.
+    """
+    if "{{" in relation:
+        raise ValueError("the name of the staged rows holds double braces")
+    text = _TOKEN.sub(lambda match: relation if match.group(1) == STAGED_TOKEN else match.group(), sql.text)
+    return SqlText(text=text, file=sql.file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,13 +141,6 @@ class GateType(StrEnum):
     ACCEPTED_VALUES = "accepted_values"
 
 
-COLUMN_GATE_TYPES = frozenset({GateType.NOT_NULL, GateType.UNIQUE, GateType.FRESHNESS, GateType.ACCEPTED_VALUES})
-"""Gates that judge columns of the rows of a load before they are public."""
-EXECUTABLE_GATE_TYPES = frozenset(
-    {GateType.ROW_COUNT_RECONCILIATION, GateType.MIN_ROWS, GateType.TYPED_HASH_RECONCILIATION, *COLUMN_GATE_TYPES}
-)
-
-
 class Severity(StrEnum):
     """`error` blocks the load, `warning` is only reported."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -13,11 +13,13 @@ from dpone_core.ports.sink import StagedHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRule:
-    """One rule of a gate. `reference` is the moment from which a freshness rule counts, in UTC; None for the others."""
+    """One rule of a gate. `reference` is the moment from which a freshness rule counts, in UTC; None for the others.
+    `token_values` are the values of the run's interval tokens, for a statement."""
 
     gate_id: str
     rule: ColumnRule
     reference: datetime | None = None
+    token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class StagedRulesPort(Protocol):

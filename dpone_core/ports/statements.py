@@ -12,11 +12,13 @@ from dpone_core.model.sql import SqlText
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementScript:
     """`autocommit` false = the whole script is one transaction where the engine has one. `read_only` = it runs in the
-    engine's read-only mode, or where there is none in a transaction that is rolled back."""
+    engine's read-only mode, or where there is none in a transaction that is rolled back. `answer_seconds` limits how
+    long one answer may take; None = as long as it takes."""
 
     sql: SqlText
     autocommit: bool = True
     read_only: bool = False
+    answer_seconds: float | None = None
     token_values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -33,8 +35,8 @@ class StatementScalarPort(Protocol):
     def answer(self, script: StatementScript) -> StatementAnswer:
         """Runs one statement that returns rows and drains it, read only; never more than two rows are kept.
 
-        Opens its own connection. Raises ConnectorError `statement_failed`, also for several statements, and
-        `statement_not_read_only`.
+        Opens its own connection. Raises ConnectorError `statement_failed`, also for several statements and for one that
+        takes too long, and `statement_not_read_only`.
         """
         ...
 

@@ -205,6 +205,7 @@ RULE_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     GateType.UNIQUE: ("evaluated_rows", "failed_rows", "distinct_failed_keys"),
     GateType.ACCEPTED_VALUES: ("evaluated_rows", "failed_rows"),
     GateType.FRESHNESS: ("evaluated_rows", "newest_age_seconds"),
+    GateType.CUSTOM_SQL: ("evaluated_rows", "failed_rows"),
 }
 """What a report shows of each rule about columns: counts, never a value."""
 _EXECUTABLE: Final[Mapping[GateType, Callable[[QualityGate, QualitySideSnapshot, QualitySideSnapshot], _Verdict]]] = {
@@ -215,6 +216,7 @@ _EXECUTABLE: Final[Mapping[GateType, Callable[[QualityGate, QualitySideSnapshot,
     GateType.UNIQUE: _rows_of_rule,
     GateType.ACCEPTED_VALUES: _rows_of_rule,
     GateType.FRESHNESS: _freshness,
+    GateType.CUSTOM_SQL: _rows_of_rule,
 }
 
 

@@ -27,12 +27,13 @@ from dpone_core.model.column_rules import (
     AcceptedValuesRule,
     FreshnessRule,
     NotNullRule,
+    StatementRule,
     UniqueRule,
     canonical_rule,
 )
 from dpone_core.model.fingerprint import fingerprint
 from dpone_core.model.problem import ManifestInvalidError, Problem
-from dpone_core.model.sql import sql_hash_of
+from dpone_core.model.sql import SqlText
 from dpone_core.model.vocabulary import GateType, Side
 from dpone_core.quality.compat import gate_from_check
 from dpone_core.quality.gates import QualityGate
@@ -102,8 +103,22 @@ def _gate(authored: GateSection) -> QualityGate:
     if isinstance(authored, TypedHashGate):
         return replace(common, hash_mode=authored.mode)
     if isinstance(authored, CustomSqlGate):
-        return replace(common, side=Side(authored.side), sql_sha256=sql_hash_of(authored.sql))
+        return _statement_gate(authored, common)
     return _rule_gate(authored, common)
+
+
+def _statement_gate(authored: CustomSqlGate, common: QualityGate) -> QualityGate:
+    """The text of a file is put in its place before a policy is made of the section: without it nothing is judged."""
+    gate = replace(
+        common,
+        side=Side(authored.side),
+        tolerance_mode=authored.tolerance.mode,
+        tolerance_value=authored.tolerance.value,
+    )
+    if authored.sql is None:
+        return gate
+    sql = SqlText(text=authored.sql)
+    return replace(gate, sql_sha256=sql.sql_hash, rule=StatementRule(sql=sql, expect=authored.expect))
 
 
 def _rule_gate(

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from dpone_core.declared.registry import descriptor_of
 from dpone_core.model.connector import ConnectorType, SqlSyntax, SqlTraits
-from dpone_core.model.sql import SqlText, bind_tokens
+from dpone_core.model.sql import SqlText, bind_tokens, name_staged
 from dpone_core.model.vocabulary import HookKind
 from dpone_core.sql_guard.calls import call_obstacle, type_obstacle
 from dpone_core.sql_guard.lexing import ambiguity, code_of, go_lines, has_quoted_token, unknown_operator
@@ -122,8 +122,8 @@ def _refusal(text: str, sql: SqlTraits) -> SqlRefusal | None:
 
 
 def _with_literals(text: str) -> str:
-    """Unknown tokens are reported elsewhere; here any token is a text literal."""
-    sql = SqlText(text=text)
+    """Unknown tokens are reported elsewhere; here any token is a text literal, and the staged rows are a table."""
+    sql = name_staged(SqlText(text=text), "dpone_staged")
     return bind_tokens(sql, dict.fromkeys(sql.tokens, ""), lambda ordinal: f"'token{ordinal}'").text
 
 

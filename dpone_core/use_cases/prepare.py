@@ -6,7 +6,7 @@ Whatever can be refused without a connection is refused here, before anything ex
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,10 +19,12 @@ from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import InvocationInvalidError, RunInvocation
 from dpone_core.loading.hooks import hook_step_id, separate_hooks
 from dpone_core.loading.typed_rows import hash_modes
+from dpone_core.model.column_rules import StatementRule
 from dpone_core.model.connection import Connection
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.load_config import LoadConfig
+from dpone_core.model.sql import STAGED_TOKEN, SqlText
 from dpone_core.model.vocabulary import StepKind
 from dpone_core.planning.column_rules import needs_interval
 from dpone_core.planning.presentation import plan_json
@@ -96,6 +98,7 @@ def prepare_process(
     if hash_modes(planned.snapshot.gates):
         require_hash_engine()
     require_tokens(config, invocation.token_values)
+    require_values(_statements(planned.snapshot.gates), invocation.token_values)
     require_interval(planned.snapshot.gates, invocation.token_values)
     planned_hooks = (*planned.plan.pre_hooks, *planned.plan.post_hooks)
     require_locks(config, _inline_hooks(planned_hooks, hook_receipts), source, sink)
@@ -136,14 +139,25 @@ def require_locks(
 
 def require_tokens(config: LoadConfig, values: Mapping[str, str]) -> None:
     """Raises InvocationInvalidError for a token of the SQL whose value this run does not have."""
-    texts = (*(hook.sql for hook in config.hooks), config.source.query)
-    missing = sorted({token for text in texts if text is not None for token in text.tokens} - set(values))
+    require_values((*(hook.sql for hook in config.hooks), config.source.query), values)
+
+
+def require_values(texts: Iterable[SqlText | None], values: Mapping[str, str]) -> None:
+    """Raises InvocationInvalidError for a token of the texts whose value this run does not have."""
+    used = {token for text in texts if text is not None for token in text.tokens}
+    missing = sorted(used - {STAGED_TOKEN, *values})
     if missing:
         raise InvocationInvalidError(
             f"the SQL uses {{{{ {missing[0]} }}}} and this run has no value for it",
             code="DPONE_INTERVAL_VALUE_MISSING",
             fix="pass --interval-start and --interval-end (or --execution-date), or set DPONE_INTERVAL_START and _END",
         )
+
+
+def _statements(gates: QualityGatePolicy) -> Iterator[SqlText]:
+    for gate in gates.gates:
+        if isinstance(gate.rule, StatementRule):
+            yield gate.rule.sql
 
 
 def require_interval(gates: QualityGatePolicy, values: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ Contract: GATE-26, GATE-27, GATE-28.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -23,18 +24,22 @@ from dpone_core.errors import ConnectorError
 from dpone_core.model.column_rules import (
     AcceptedValuesRule,
     ColumnRule,
+    Expectation,
     FreshnessRule,
     NotNullRule,
     RuleMeasure,
     RuleScope,
     RuleValue,
+    StatementRule,
     UniqueRule,
 )
 from dpone_core.model.load_config import TableName
+from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import NO_COLUMNS, Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.rules import AskedRule
 from dpone_core.ports.sink import StagedHandle
+from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.builders import stage_request
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.mssql_servers import mssql_server
@@ -90,7 +95,10 @@ class Staged:
     handle: StagedHandle
 
     def judge(self, *rules: ColumnRule, reference: datetime | None = None) -> list[RuleMeasure]:
-        asked = [AskedRule(gate_id=f"g{number}", rule=rule, reference=reference) for number, rule in enumerate(rules)]
+        asked = [
+            AskedRule(gate_id=f"g{number}", rule=rule, reference=reference, token_values={"ds": "2026-01-05"})
+            for number, rule in enumerate(rules)
+        ]
         assert self.sink.ports.rules is not None
         found = self.sink.ports.rules.judge(self.handle, asked)
         assert set(found) == {each.gate_id for each in asked}
@@ -287,3 +295,66 @@ def test_a_column_that_is_not_there_is_an_error(staged: Staged) -> None:
     with pytest.raises(ConnectorError) as refused:
         staged.judge(NotNullRule(columns=("nope",)))
     assert refused.value.code == "rule_not_judged"
+
+
+def statement(text: str, expect: Expectation = Expectation.ZERO) -> StatementRule:
+    return StatementRule(sql=SqlText(text=text), expect=expect)
+
+
+def early() -> int:
+    return sum(row["day"] is not None and row["day"] < date(2026, 1, 5) for row in ROWS)
+
+
+def test_a_statement_counts_the_rows_that_break_its_rule_with_tokens_as_parameters(staged: Staged) -> None:
+    many = statement("SELECT count(*) FROM {{ staged }} WHERE day < CAST({{ ds }} AS date); -- all of them")
+    none = statement("SELECT count(*) FROM {{ staged }} AS s WHERE s.id < 0")
+    assert staged.judge(many, none) == [
+        RuleMeasure(evaluated_rows=len(ROWS), failed_rows=early()),
+        RuleMeasure(evaluated_rows=len(ROWS), failed_rows=0),
+    ]
+
+
+def test_a_statement_may_return_the_rows_that_break_its_rule(staged: Staged) -> None:
+    rows = "SELECT id, day FROM {{ staged }} WHERE day < CAST({{ ds }} AS date); -- all of them"
+    none = "SELECT id FROM {{ staged }} WHERE id < 0 -- none"
+    measures = staged.judge(*(statement(text, Expectation.ZERO_ROWS) for text in (rows, none)))
+    assert [measure.failed_rows for measure in measures] == [early(), 0]
+
+
+UNANSWERED: Final = {
+    "no row": "SELECT id FROM {{ staged }} WHERE id < 0",
+    "two rows": "SELECT id FROM {{ staged }} WHERE id < 3",
+    "two columns": "SELECT min(id), max(id) FROM {{ staged }}",
+    "NULL": "SELECT min(n) FROM {{ staged }} WHERE n IS NULL",
+    "text": "SELECT min('c4n4ry-value') FROM {{ staged }}",
+    "a fraction": "SELECT max(CAST(1.5 AS decimal(9, 2))) FROM {{ staged }}",
+    "less than nothing": "SELECT 0 - count(*) FROM {{ staged }}",
+    "no such column": "SELECT count(nope) FROM {{ staged }}",
+    "two statements": "SELECT count(*) FROM {{ staged }}; SELECT count(*) FROM {{ staged }}",
+    "a change": "DELETE FROM {{ staged }}",
+}
+
+
+@pytest.mark.parametrize("text", UNANSWERED.values(), ids=UNANSWERED)
+def test_a_statement_that_answers_with_no_count_is_no_measure(text: str, staged: Staged) -> None:
+    with pytest.raises(ConnectorError) as refused:
+        staged.judge(statement(text))
+    assert refused.value.code == "rule_not_judged"
+    assert "g0" in refused.value.message and "c4n4ry" not in str(refused.value)
+    assert staged.judge(statement("SELECT count(*) FROM {{ staged }}"))[0].failed_rows == len(ROWS)
+
+
+ENDLESS: Final = {
+    "duckdb": "SELECT count(*) FROM range(100000000000) AS a(x) WHERE hash(x) = 1",
+    "postgres": "SELECT count(*) FROM generate_series(1, 10000000000) AS a(x)",
+    "clickhouse": "SELECT count() FROM system.numbers WHERE cityHash64(number) = 1",
+}
+
+
+@pytest.mark.parametrize(("sink", "text"), ENDLESS.items(), indirect=["sink"], ids=ENDLESS)
+def test_a_statement_that_takes_too_long_is_ended(sink: OpenSink, text: str) -> None:
+    assert sink.ports.statements is not None
+    began = time.monotonic()
+    with pytest.raises(ConnectorError) as refused:
+        sink.ports.statements.answer(StatementScript(sql=SqlText(text=text), answer_seconds=0.3))
+    assert refused.value.code == "statement_failed" and time.monotonic() - began < 10

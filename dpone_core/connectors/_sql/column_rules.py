@@ -10,25 +10,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC
+from decimal import Decimal
 from typing import Any, Final
 
 from dpone_core.errors import ConnectorError
 from dpone_core.model.column_rules import (
     AcceptedValuesRule,
+    Expectation,
     FreshnessRule,
     NotNullRule,
     RuleMeasure,
     RuleScope,
     RuleValue,
+    StatementRule,
     UniqueRule,
     text_of_value,
 )
 from dpone_core.model.load_config import TableName
+from dpone_core.model.sql import SqlText, name_staged
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.rules import AskedRule
 from dpone_core.ports.sink import StagedHandle
+from dpone_core.ports.statements import StatementScalarPort, StatementScript
 
+STATEMENT_SECONDS: Final = 600.0
+"""How long the statement of a gate may take."""
 CONDITIONS_PER_STATEMENT: Final = 200
 LITERALS_PER_STATEMENT: Final = 2000
 _CODE: Final = "rule_not_judged"
@@ -42,7 +49,8 @@ _RULE: Final = "__dpone__rule_"
 class RuleDialect:
     """How one engine judges. `exact` is the expression whose equality is that of the values, `literal` the text of a
     value of the column's type in the form of `exact`, `newest` the greatest moment of a column as whole seconds since
-    1970 in UTC, rounded down. Inside the block that `snapshot` opens all queries see one state."""
+    1970 in UTC, rounded down. Inside the block that `snapshot` opens all queries see one state. `statements` runs the
+    statements of users, `only_statement` gives the text of one without what ends it."""
 
     schema_of: Callable[[TableName], TableSchema | None]
     qualify: Callable[[TableName], str]
@@ -51,6 +59,8 @@ class RuleDialect:
     exact: Callable[[Column], str]
     literal: Callable[[Column, str], str]
     newest: Callable[[Column], str]
+    statements: StatementScalarPort
+    only_statement: Callable[[str], Sequence[str]]
     count: str = "count(*)"
     count_of: Callable[[str], str] = "count(CASE WHEN {} THEN 1 END)".format
     snapshot: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -66,12 +76,35 @@ class SqlStagedRules:
         schema, staged = self._dialect.schema_of(handle.table), self._dialect.qualify(handle.table)
         if schema is None:
             raise ConnectorError("the staged rows are no longer there", code=_CODE)
+        columns = [each for each in asked if not isinstance(each.rule, UniqueRule | StatementRule)]
         with self._dialect.snapshot():
-            rows, found = self._judge_rows(schema, staged, [each for each in asked if not _is_key(each)])
+            rows, found = self._judge_rows(schema, staged, columns)
             for each in asked:
                 if isinstance(each.rule, UniqueRule):
                     found[each.gate_id] = self._judge_key(handle, schema, each.rule, rows)
+        for each in asked:
+            if isinstance(each.rule, StatementRule):
+                found[each.gate_id] = self._judge_statement(each, each.rule, staged, rows)
         return found
+
+    def _judge_statement(self, asked: AskedRule, rule: StatementRule, staged: str, rows: int) -> RuleMeasure:
+        """What the statement counts; a text that ends early, or an answer that is no count, is refused."""
+        try:
+            sql = name_staged(rule.sql, staged)
+            if rule.expect is Expectation.ZERO_ROWS:
+                (text,) = self._dialect.only_statement(sql.text)
+                sql = SqlText(text=f"SELECT {self._dialect.count} FROM (\n{text}\n) AS dpone_failed")
+            script = StatementScript(
+                sql=sql, read_only=True, answer_seconds=STATEMENT_SECONDS, token_values=asked.token_values
+            )
+            answer = self._dialect.statements.answer(script)
+            ((value,),) = answer.rows
+        except (ValueError, ConnectorError) as error:
+            raise _not_judged(asked) from error
+        failed = int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
+        if isinstance(failed, bool) or not isinstance(failed, int) or failed < 0:
+            raise _not_judged(asked)
+        return RuleMeasure(evaluated_rows=rows, failed_rows=failed)
 
     def _judge_rows(
         self, schema: TableSchema, staged: str, asked: Sequence[AskedRule]
@@ -127,8 +160,13 @@ class SqlStagedRules:
         return RuleMeasure(evaluated_rows=rows, failed_rows=int(failed or 0), distinct_failed_keys=int(distinct))
 
 
-def _is_key(asked: AskedRule) -> bool:
-    return isinstance(asked.rule, UniqueRule)
+def _not_judged(asked: AskedRule) -> ConnectorError:
+    return ConnectorError(
+        f"the statement of gate {asked.gate_id!r} did not answer with one count within {STATEMENT_SECONDS:.0f} s",
+        code=_CODE,
+        fix="run it in the sink over a table with the columns of the load: it must be one SELECT of one number, or with"
+        " expect: zero_rows one whose columns have names of their own",
+    )
 
 
 def _measure(asked: AskedRule, rows: int, value: Any) -> RuleMeasure:

@@ -159,14 +159,18 @@ class Session:
         return found
 
     @contextmanager
-    def own_client(self, *, reading: str | None = None, most_rows: int | None = None) -> Iterator[Client]:
+    def own_client(
+        self, *, reading: str | None = None, most_rows: int | None = None, most_seconds: float | None = None
+    ) -> Iterator[Client]:
         """A client whose session state (USE, SET, temporary tables) ends with the block. In read-only mode if it is for
         `reading` a statement; settings of the statement's own need the mode that lets it create temporary tables.
-        `most_rows` limits every answer."""
+        `most_rows` limits every answer, `most_seconds` the time it takes."""
         client = self._connect()
         try:
             if most_rows is not None:
                 _set(client, "limit", most_rows, embedded=self.embedded)
+            if most_seconds is not None:
+                _set(client, "max_execution_time", most_seconds, embedded=self.embedded)
             if reading is not None:
                 level = READ_ONLY_WITH_SETTINGS if _SETTINGS_WORD.search(reading) else _READ_ONLY
                 _read_only(client, level, embedded=self.embedded)
@@ -190,7 +194,7 @@ def _read_only(client: Client, level: int, *, embedded: bool) -> Client:
     return client
 
 
-def _set(client: Client, name: str, value: int, *, embedded: bool) -> None:
+def _set(client: Client, name: str, value: float, *, embedded: bool) -> None:
     if embedded:
         client.command(f"SET {name} = {value}")
     else:

@@ -51,7 +51,9 @@ class ClickHouseStatements:
                 "the query of one answer must be one statement; the script has several", code="statement_failed"
             )
         try:
-            with self._session.own_client(reading=bound.text, most_rows=2) as client:
+            with self._session.own_client(
+                reading=bound.text, most_rows=2, most_seconds=script.answer_seconds
+            ) as client:
                 body = client.raw_query(statements[0], parameters=values or None, fmt="JSONCompact")
                 document = json.loads(body)
                 types = [str(column["type"]) for column in document["meta"]]

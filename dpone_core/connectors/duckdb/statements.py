@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import duckdb
 
 from dpone_core.connectors._sql.read_only import would_write_error
@@ -70,10 +74,11 @@ class DuckDbStatements:
                     "the query of one answer must be one statement; the script has several", code="statement_failed"
                 )
             cursor.execute(BEGIN_READ_ONLY)
-            cursor.execute(statements[0], values or None)
-            rows = tuple(cursor.fetchmany(2))
-            while cursor.fetchmany(1000):
-                pass
+            with _limited(cursor, script.answer_seconds):
+                cursor.execute(statements[0], values or None)
+                rows = tuple(cursor.fetchmany(2))
+                while cursor.fetchmany(1000):
+                    pass
             return StatementAnswer(columns=len(cursor.description or ()), rows=rows)
         except duckdb.Error as error:
             if would_write(error):
@@ -81,6 +86,20 @@ class DuckDbStatements:
             raise foreign_error(error, "DuckDB refused the statement", "statement_failed") from error
         finally:
             cursor.close()
+
+
+@contextmanager
+def _limited(cursor: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+    """Interrupts what runs on the cursor after so many seconds."""
+    timer = None if seconds is None else threading.Timer(seconds, cursor.interrupt)
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def ends_a_transaction(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import Final
 
 from dpone_core.connectors._sql.schema_rules import foreign_error
@@ -48,7 +49,7 @@ class MssqlStatements:
     def answer(self, script: StatementScript) -> StatementAnswer:
         """The rows of the one result with columns; a second one is an error. Changes of the batch are rolled back."""
         bound = bind_tokens(script.sql, script.token_values, lambda _: "?")
-        with self._cursor() as cursor:
+        with self._cursor(script.answer_seconds) as cursor:
             cursor.execute("SET XACT_ABORT ON; BEGIN TRANSACTION")
             _drain(cursor)
             cursor.execute(bound.text, *bound.parameters)
@@ -69,11 +70,13 @@ class MssqlStatements:
         return found[0]
 
     @contextmanager
-    def _cursor(self) -> Iterator[pyodbc.Cursor]:
-        """Closing the connection rolls back what is still open."""
+    def _cursor(self, seconds: float | None = None) -> Iterator[pyodbc.Cursor]:
+        """Closing the connection rolls back what is still open. The driver counts the time limit in whole seconds."""
         try:
             connection = connect(self._connection_string)
             try:
+                if seconds is not None:
+                    connection.timeout = ceil(seconds)
                 yield connection.cursor()
             finally:
                 connection.close()

@@ -52,6 +52,9 @@ class PostgresStatements:
         with self._connect() as connection:
             try:
                 connection.execute("BEGIN READ ONLY")
+                if script.answer_seconds is not None:
+                    milliseconds = max(int(script.answer_seconds * 1000), 1)
+                    connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
                 bound = _bind(script, script.sql.text)
                 columns = describe_statement(connection, bound.text).nfields
                 rows = _first_rows(_stream_rows(psycopg.RawCursor(connection), bound))

@@ -10,7 +10,6 @@ import pytest
 from dpone_core.manifest.availability import GAPS, NOT_AVAILABLE_YET
 from dpone_core.manifest.resolve import load_manifest
 from dpone_core.model.problem import ManifestInvalidError
-from dpone_core.model.vocabulary import EXECUTABLE_GATE_TYPES, GateType, Severity
 from tests.spec.manifest.manifests import flow, problems_of, written
 
 CURSOR = {"incremental": {"cursor_column": "updated_at"}}
@@ -22,20 +21,9 @@ def hooks(phase: str, **fields: object) -> dict[str, object]:
     return {"source__options": {"hooks": {phase: [{"id": "a"} | fields]}}}
 
 
-UNEXECUTABLE = sorted(set(GateType) - EXECUTABLE_GATE_TYPES)
-
-
-def unexecutable(kind: GateType, severity: Severity) -> dict[str, Any]:
-    """Behind a gate that is executed."""
-    asked = {"type": kind.value, "severity": severity.value}
-    needed = {"sql": "SELECT 0"} if kind is GateType.CUSTOM_SQL else {}
-    return {"quality": {"gates": [{"type": "min_rows", "threshold": 1}, asked | needed]}}
-
-
 ASKED = [
     ("sink.options.normalization", {"sink__options": {"normalization": {"enabled": True}}}),
     ("state.type", APPEND | {"state": {"type": "file"}}),
-    *(("quality.gates[1].type", unexecutable(kind, severity)) for kind in UNEXECUTABLE for severity in Severity),
 ]
 
 

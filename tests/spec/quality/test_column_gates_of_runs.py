@@ -1,6 +1,6 @@
 """A row that breaks a rule never becomes public, and what nothing would judge is refused before anything runs.
 
-Contract: GATE-26, GATE-28, GATE-29.
+Contract: GATE-26, GATE-28, GATE-29, GATE-48, GATE-49.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ GOOD: Final[dict[str, dict[str, Any]]] = {
     "unique": {"columns": ["id"]},
     "accepted_values": {"column": "name", "values": ["a", "b", "c"], "allow_null": True},
     "freshness": {"column": "at", "max_age": "P36500D", "reference": "now"},
+    "custom_sql": {"sql": "SELECT count(*) FROM {{ staged }} WHERE id < 0"},
 }
 BAD: Final[dict[str, dict[str, Any]]] = {
     "not_null": {"columns": ["name"]},
     "unique": {"columns": ["updated_at"]},
     "accepted_values": {"column": "name", "values": ["a", "b", "c"]},
     "freshness": {"column": "at", "max_age": "PT1H", "reference": "now"},
+    "custom_sql": {"sql": f"SELECT * FROM {{{{ staged }}}} WHERE name = '{CANARY}'", "expect": "zero_rows"},
 }
 
 
@@ -102,9 +104,71 @@ def test_a_column_that_a_rule_cannot_judge_is_refused_before_a_row_is_read(
     assert project.target("SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '__dpone')") == []
 
 
+STATEMENT: Final = "SELECT count(*) FROM {{ staged }} WHERE updated_at < {{ ds }}::date - DATE '2020-01-01'"
+
+
+def test_a_statement_of_a_file_is_judged_and_its_tokens_are_needed(project: Project) -> None:
+    project.written(STATEMENT + ";\n", "rules/late.sql")
+    gates = {"gates": [{"type": "custom_sql", "sql_file": "rules/late.sql", "tolerance": {"value": 1}}]}
+    project.written(flow(quality=gates))
+    missing = project.run("--run-id", "r1")
+    assert (missing.exit_code, missing.code) == (2, "DPONE_INTERVAL_VALUE_MISSING")
+    for day, exit_code in (("2020-01-12", 0), ("2020-02-12", 1)):
+        finished = project.run("--execution-date", f"{day}T00:00:00Z")
+        assert finished.exit_code == exit_code, finished.stdout + finished.stderr
+    (result,) = finished.document["result"]["quality_gates"]["results"]
+    assert result["metrics"] == {"evaluated_rows": 3, "failed_rows": 3}
+
+
+def test_a_statement_that_fails_ends_the_load_or_warns_and_shows_nothing_of_itself(project: Project) -> None:
+    broken = {"sql": f"SELECT count({CANARY.replace('-', '_')}) FROM {{{{ staged }}}}"}
+    finished = judged_by(project, "custom_sql", broken)
+    assert (finished.exit_code, finished.code) == (1, "rule_not_judged")
+    assert finished.receipt is not None and finished.receipt["target_state"] == "not_mutated"
+    assert CANARY.replace("-", "_") not in finished.stdout + finished.stderr
+    other = {"type": "unique", "columns": ["id"]}
+    project.written(flow(quality={"gates": [{"type": "custom_sql", "severity": "warning", **broken}, other]}))
+    warned = project.run("--run-id", "r2")
+    assert warned.exit_code == 0 and "rules_not_judged" in warned.stdout, warned.stdout
+    assert warned.receipt is not None and (warned.receipt["gates_passed"], warned.receipt["gates_warned"]) == (1, 1)
+
+
+REFUSED_STATEMENTS: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "not over the load": ({"sql": "SELECT 0"}, "DPONE_MANIFEST_VALUE_INVALID"),
+    "unknown token": ({"sql": "SELECT count(*) FROM {{ stagd }}, {{ staged }}"}, "DPONE_SQL_TOKEN_UNKNOWN"),
+    "a change": ({"sql": "DELETE FROM {{ staged }}"}, "DPONE_GATE_NOT_READ_ONLY"),
+    "an unknown function": ({"sql": "SELECT my_own(id) FROM {{ staged }}"}, "DPONE_GATE_NOT_READ_ONLY"),
+    "quoted": ({"sql": "SELECT count(*) FROM {{ staged }} WHERE name = '{{ ds }}'"}, "DPONE_SQL_TOKEN_QUOTED"),
+    "no text": ({}, "DPONE_MANIFEST_MISSING_FIELD"),
+    "two texts": ({"sql": "SELECT 0 FROM {{ staged }}", "sql_file": "a.sql"}, "DPONE_MANIFEST_CONFLICT"),
+    "no file": ({"sql_file": "nope.sql"}, "DPONE_PROJECT_FILE_NOT_FOUND"),
+    "file not over the load": ({"sql_file": "zero.sql"}, "DPONE_MANIFEST_VALUE_INVALID"),
+    "file with a change": ({"sql_file": "drop.sql"}, "DPONE_GATE_NOT_READ_ONLY"),
+}
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "run"])
+@pytest.mark.parametrize("case", REFUSED_STATEMENTS.values(), ids=REFUSED_STATEMENTS)
+def test_a_statement_that_is_no_rule_is_refused_by_every_verb_with_its_place(
+    case: tuple[dict[str, Any], str], verb: str, project: Project
+) -> None:
+    fields, code = case
+    project.written("SELECT 0\n", "zero.sql")
+    project.written("DROP TABLE {{ staged }}\n", "drop.sql")
+    project.written(flow(quality={"gates": [{"type": "custom_sql", **fields}]}))
+    refused = project.dpone(verb, "m.yaml")
+    assert refused.exit_code == 2, refused.stdout + refused.stderr
+    said = refused.stdout + refused.stderr
+    assert code in said and "m.yaml:" in said and "quality.gates[0]" in said, said
+
+
 UNJUDGED: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "no staging": ({"columns": ["id"]}, {"sink__type": "files"}),
     "key ranges": ({"columns": ["id"]}, {"source__options__partitioning": {"column": "id", "num_partitions": 2}}),
+    "a statement over the source": (
+        {"type": "custom_sql", "columns": None, "side": "source", "sql": "SELECT count(*) FROM {{ staged }}"},
+        {},
+    ),
     "rewritten rows": (
         {"columns": ["id"], "within": "target"},
         {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}},
@@ -122,7 +186,8 @@ def test_a_rule_that_nothing_would_judge_is_refused_by_every_verb(
     pre = hooks(pre=[hook("open", "INSERT INTO log VALUES (1)")])
     merges = "sink__strategy" in changes
     options = {**pre, **({"incremental": {"cursor_column": "id"}} if merges else {})}
-    gates = {"gates": [{"type": "min_rows", "threshold": 1}, {"type": "unique", **fields}]}
+    gate = {name: value for name, value in {"type": "unique", **fields}.items() if value is not None}
+    gates = {"gates": [{"type": "min_rows", "threshold": 1}, gate]}
     project.written((append_flow if merges else flow)(source__options=options, **changes, quality=gates))
     refused = project.dpone(verb, "m.yaml", "--format", "json")
     assert refused.exit_code == 2, refused.stdout + refused.stderr

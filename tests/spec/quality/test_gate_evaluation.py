@@ -119,10 +119,12 @@ def test_a_sample_gate_does_not_accept_full_hashes() -> None:
     assert verdict({**TYPED_HASH, "mode": "sample"}, side, side).status is GateStatus.FAILED
 
 
-def test_a_declared_gate_fails_under_error_and_is_skipped_under_warning() -> None:
-    authored: dict[str, object] = {"type": "custom_sql", "sql": "select 1"}
-    assert verdict(authored, rows(1), rows(1)).status is GateStatus.FAILED
-    assert verdict({**authored, "severity": "warning"}, rows(1), rows(1)).status is GateStatus.SKIPPED
+@pytest.mark.parametrize("authored", [{"sql": "select 1"}, {"sql_file": "a.sql"}])
+def test_a_statement_that_was_not_judged_fails_under_error_and_warns_under_warning(authored: dict[str, object]) -> None:
+    authored |= {"type": "custom_sql"}
+    unjudged = verdict(authored, rows(1), rows(1))
+    assert (unjudged.status, unjudged.message) == (GateStatus.FAILED, "not_executed")
+    assert verdict({**authored, "severity": "warning"}, rows(1), rows(1)).status is GateStatus.WARNING
 
 
 def test_an_unknown_warning_check_is_skipped_and_never_proof() -> None:

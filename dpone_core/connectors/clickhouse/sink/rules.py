@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
-from dpone_core.connectors._sql.text import literal_backslash, quote_backtick
+from dpone_core.connectors._sql.text import literal_backslash, quote_backtick, split_statements
 from dpone_core.connectors.clickhouse.catalog import schema_of
 from dpone_core.connectors.clickhouse.ddl import qualify
 from dpone_core.connectors.clickhouse.session import Session
+from dpone_core.connectors.clickhouse.statements import ClickHouseStatements
 from dpone_core.model.special_values import instant_of
 from dpone_core.model.table_schema import Column, ColumnKind
 
@@ -23,6 +24,8 @@ def staged_rules(session: Session) -> SqlStagedRules:
             exact=lambda column: quote_backtick(column.name),
             literal=_literal,
             newest=_newest,
+            statements=ClickHouseStatements(session),
+            only_statement=partial(split_statements, backslash_escapes=True),
             count="count()",
             count_of="countIf({})".format,
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
-from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
+from dpone_core.connectors._sql.text import literal_ansi, quote_ansi, split_statements
 from dpone_core.connectors.duckdb.catalog import schema_of
 from dpone_core.connectors.duckdb.database import Database, qualify
+from dpone_core.connectors.duckdb.statements import DuckDbStatements
 from dpone_core.model.table_schema import Column
 
 
@@ -22,6 +23,8 @@ def staged_rules(database: Database) -> SqlStagedRules:
             exact=lambda column: quote_ansi(column.name),
             literal=_literal,
             newest=lambda column: f"epoch_us(CAST(max({quote_ansi(column.name)}) AS TIMESTAMP)) // 1000000",
+            statements=DuckDbStatements(database),
+            only_statement=partial(split_statements, backslash_escapes=False),
             snapshot=partial(
                 database.transaction, code="rule_not_judged", message="DuckDB did not judge the staged rows"
             ),

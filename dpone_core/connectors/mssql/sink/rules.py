@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
+from dpone_core.connectors._sql.text import split_statements
 from dpone_core.connectors.mssql.catalog import table_columns
+from dpone_core.connectors.mssql.statements import MssqlStatements
 from dpone_core.connectors.mssql.text import quote_name
 from dpone_core.connectors.mssql.types import comparison_expression
 from dpone_core.model.load_config import TableName
@@ -27,6 +31,8 @@ def staged_rules(database: Database) -> SqlStagedRules:
             exact=comparison_expression,
             literal=_literal,
             newest=lambda column: f"DATEDIFF_BIG(second, '1970-01-01', MAX({quote_name(column.name)}))",
+            statements=MssqlStatements(database.connection_string),
+            only_statement=partial(split_statements, backslash_escapes=False),
             count="COUNT_BIG(*)",
             count_of="COUNT_BIG(CASE WHEN {} THEN 1 END)".format,
         )

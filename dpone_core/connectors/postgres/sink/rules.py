@@ -8,6 +8,8 @@ from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
 from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
 from dpone_core.connectors.postgres.catalog import qualify, relation_schema
 from dpone_core.connectors.postgres.database import Database
+from dpone_core.connectors.postgres.script import split_statements
+from dpone_core.connectors.postgres.statements import PostgresStatements
 from dpone_core.connectors.postgres.types import comparison_expression
 from dpone_core.model.table_schema import Column, ColumnKind
 
@@ -22,6 +24,8 @@ def staged_rules(database: Database) -> SqlStagedRules:
             exact=_exact,
             literal=_literal,
             newest=lambda column: f"floor(extract(epoch FROM max({quote_ansi(column.name)})))",
+            statements=PostgresStatements(database),
+            only_statement=split_statements,
         )
     )
 
