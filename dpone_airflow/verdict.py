@@ -100,6 +100,8 @@ class Verdict:
             "load_id": load.load_id if load else None,
             "final_rows": load.final_rows if load else None,
             "failed_gate": load.failed_gate if load else None,
+            "gate_failed_rows": load.gate_failed_rows if load else None,
+            "gate_evaluated_rows": load.gate_evaluated_rows if load else None,
             "evidence_path": load.evidence_path if load else None,
             "advice": self.advice,
         }
@@ -213,9 +215,16 @@ def effect(receipt: StepReceipt) -> str:
     if receipt.source_state is SourceState.NOT_APPLICABLE:
         source = "no source state"
     rows = f", {receipt.final_rows} rows" if receipt.final_rows is not None else ""
-    if receipt.failed_gate is not None:
-        rows += f", gate {receipt.failed_gate} failed"
-    return f"{target}, {source}{rows}"
+    return f"{target}, {source}{rows}{_failed_gate(receipt)}"
+
+
+def _failed_gate(receipt: StepReceipt) -> str:
+    """`, gate unique failed: 12 of 200,000 rows`; without figures for a gate that counts no rows of its own."""
+    if receipt.failed_gate is None:
+        return ""
+    failed, evaluated = receipt.gate_failed_rows, receipt.gate_evaluated_rows
+    figures = "" if failed is None or evaluated is None else f": {failed:,} of {evaluated:,} rows"
+    return f", gate {receipt.failed_gate} failed{figures}"
 
 
 _STRICTNESS: Final = (

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from dpone_core.cli.console import problem_lines
 from dpone_core.evidence.audit import utc_text
+from dpone_core.evidence.gate_words import gate_finding, gate_name
+from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.outcome import GateCounts, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
 from dpone_core.evidence.window import describe_window
 from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.visible_text import visible
-from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.model.vocabulary import GateStatus, StrategyMode
 
 
 def run_text(report: RunReport, plan: LoadPlan | None, evidence_path: str | None) -> str:
@@ -94,12 +94,9 @@ def _converted(outcome: LoadOutcome) -> list[str]:
 
 
 def _unpassed_gates(outcome: LoadOutcome) -> list[str]:
-    """`target_min_rows failed: row_count 2, threshold 100, side target`, one line per gate that did not pass."""
-    results = (outcome.quality_gates or {}).get("results")
-    lines = []
-    for result in results if isinstance(results, Sequence) else ():
-        if result["status"] != "passed":
-            metrics = result["metrics"] if isinstance(result["metrics"], Mapping) else {}
-            numbers = ", ".join(f"{name} {value}" for name, value in metrics.items())
-            lines.append(f"{result['gate_id']} {result['status']}" + (f": {numbers}" if numbers else ""))
-    return lines
+    """`unique(order_id) failed: 12 of 200,000 rows`, one line per gate that did not pass."""
+    return [
+        f"{gate_name(result)} {result.text('status')}: {gate_finding(result)}"
+        for result in JsonView(outcome.quality_gates).items("results")
+        if result.text("status") != GateStatus.PASSED
+    ]

@@ -97,7 +97,8 @@ class StepIdentity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """How a step ended. The boundary, the three states and the retry class are None for steps that have no target:
-    bundle_verify, hooks and transfer steps. `failed_gate` is the first gate that blocked the load.
+    bundle_verify, hooks and transfer steps. `failed_gate` is the first gate that blocked the load;
+    `gate_failed_rows` of the `gate_evaluated_rows` rows that it judged break its rule, each None where it counts none.
     """
 
     status: StepStatus
@@ -111,6 +112,8 @@ class StepResult:
     source_state: SourceState | None = None
     retry_classification: RetryClassification | None = None
     failed_gate: str | None = None
+    gate_failed_rows: int | None = None
+    gate_evaluated_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +175,8 @@ class StepReceipt(Contract):
     source_state: SourceState | None
     retry_classification: RetryClassification | None
     failed_gate: GateId | None
+    gate_failed_rows: Count | None
+    gate_evaluated_rows: Count | None
     extracted_rows: Count | None
     staged_rows: Count | None
     inserted_rows: Count | None
@@ -209,6 +214,8 @@ class StepReceipt(Contract):
             raise ValueError("finished_at is before started_at")
         if self.failed_gate is not None and not self.gates_failed:
             raise ValueError("failed_gate must be null where no gate has failed")
+        if self.failed_gate is None and (self.gate_failed_rows, self.gate_evaluated_rows) != (None, None):
+            raise ValueError("gate_failed_rows and gate_evaluated_rows must be null without a failed_gate")
         self._require_one_plan()
         if succeeded and self.kind is StepKind.LOAD:
             self._require_proof_of_the_load()

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dpone_core.error_catalogue import catalogue
+from dpone_core.evidence.gate_words import failed_gate_line
 from dpone_core.evidence.html_identity import evidence_section, identity_section
 from dpone_core.evidence.html_parts import Markup, Tone, duration
 from dpone_core.evidence.html_sections import (
     acceptance_section,
     converted_section,
+    gate_report,
     gates_section,
     hooks_section,
     timeline_section,
@@ -97,7 +99,9 @@ class _Page:
     def _head(self) -> str:
         markup, verdict, result = self.markup, self.verdict, self.report.at("result")
         tone = _TONES[verdict.ending]
-        failure = [f"<p>{markup.text(text)}</p>" for text in result.texts("errors")]
+        found = failed_gate_line(gate_report(result))
+        said = (*result.texts("errors"), *([] if found is None else [found]))
+        failure = [f"<p>{markup.text(text)}</p>" for text in said]
         return "\n".join(
             (
                 f'<p class="eyebrow">dpone load report, run {markup.code(self.report.text("run_id"))}</p>',

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from dpone_core.evidence.gate_words import expectation, gate_finding
 from dpone_core.evidence.html_parts import Cell, Markup, Tone, bar, duration
 from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.run_verdict import RunVerdict
@@ -46,7 +47,7 @@ _HASH_CHARACTERS: Final = 19
 
 def gates_section(markup: Markup, report: JsonView) -> str:
     """One row per gate with what was observed and expected, or a sentence why there is none."""
-    gates = _find_gate_report(report.at("result"))
+    gates = gate_report(report.at("result"))
     if not gates:
         return "<p>The run ended before the gates were judged.</p>" if report.at("result", "failure_context") else ""
     results = gates.items("results")
@@ -54,7 +55,7 @@ def gates_section(markup: Markup, report: JsonView) -> str:
         return "<p>No gate is declared.</p>"
     rows = [
         (
-            Cell(html=f"{markup.text(gate.text('gate_id'))}<small>{markup.text(gate.text('type'))}</small>"),
+            Cell(html=f"{markup.text(gate.text('gate_id'))}<small>{markup.text(_rule(gate))}</small>"),
             Cell(html=_status(markup, gate)),
             Cell(html=markup.text(gate.text("severity"))),
             Cell(html=_observed_cell(markup, gate)),
@@ -69,7 +70,12 @@ def gates_section(markup: Markup, report: JsonView) -> str:
     )
 
 
-def _find_gate_report(result: JsonView) -> JsonView:
+def _rule(gate: JsonView) -> str | None:
+    columns = ", ".join(gate.texts("columns"))
+    return f"{gate.text('type')}({columns})" if columns else gate.text("type")
+
+
+def gate_report(result: JsonView) -> JsonView:
     """The gate report of a run: in the result of a failed gate, in its details, or in the `quality_checked` step."""
     checked = (step for step in result.items("details", "load_steps") if step.text("step_id") == "quality_checked")
     return (
@@ -93,8 +99,8 @@ def _observed_cell(markup: Markup, gate: JsonView) -> str:
             pair = (("source", metrics.text("source_hash")), ("target", metrics.text("target_hash")))
             return "".join(f"<small>{side} {_short(markup, value)}</small>" for side, value in pair)
         case _:
-            given = [f"{markup.text(name)} {markup.text(value)}" for name, value in metrics.pairs()]
-            return ", ".join(given) or "not executed"
+            keys = metrics.count("distinct_failed_keys")
+            return markup.text(gate_finding(gate)) + (f"<small>keys {markup.text(keys)}</small>" if keys else "")
 
 
 def _expected_cell(markup: Markup, gate: JsonView) -> str:
@@ -107,7 +113,7 @@ def _expected_cell(markup: Markup, gate: JsonView) -> str:
         case GateType.TYPED_HASH_RECONCILIATION:
             return f"equal hashes<small>mode {markup.text(metrics.text('mode'))}</small>"
         case _:
-            return markup.text(gate.text("message") or "as declared")
+            return markup.text(expectation(gate))
 
 
 def converted_section(markup: Markup, details: JsonView) -> str:

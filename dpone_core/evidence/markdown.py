@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from dpone_core.evidence.gate_words import failed_gate_line
+from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.outcome import EarlierAttempt, LoadOutcome, RunReport
 from dpone_core.evidence.recovery import recovery_advice
 from dpone_core.evidence.window import describe_window
@@ -35,6 +37,8 @@ def run_markdown(report: RunReport, plan: LoadPlan | None) -> str:
     lines += [f"- window: {window}"] if window else []
     if outcome.failure is not None:
         lines += ["", "## What happened", "", f"`{outcome.failure.code}`: {outcome.failure.message}"]
+        found = failed_gate_line(JsonView(outcome.quality_gates))
+        lines += [f"{found}."] if found is not None else []
         lines += ["", *(f"- {sentence}" for sentence in recovery_advice(outcome))]
         context = outcome.failure_context()
         if context:

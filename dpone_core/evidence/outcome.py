@@ -7,13 +7,15 @@ not known is null, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from dpone_core.errors import DponeError
 from dpone_core.evidence.audit import LoadStep, utc_text
+from dpone_core.evidence.gate_words import first_blocking
+from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.throughput import run_throughput
 from dpone_core.model.decision import RuntimeDecision, summarise
 from dpone_core.model.identity import LoadIdentity
@@ -22,9 +24,7 @@ from dpone_core.model.problem import ManifestInvalidError
 from dpone_core.model.vocabulary import (
     Boundary,
     CheckpointState,
-    GateStatus,
     RetryClassification,
-    Severity,
     SourceState,
     StrategyMode,
     TargetState,
@@ -107,15 +107,9 @@ class LoadOutcome:
         return (self.finished_at - self.started_at).total_seconds()
 
     @property
-    def failed_gate(self) -> str | None:
-        """The id of the first gate that blocked the load, as the gate report names it."""
-        results = (self.quality_gates or {}).get("results")
-        blocking = (
-            result
-            for result in (results if isinstance(results, Sequence) else ())
-            if (result["status"], result["severity"]) == (GateStatus.FAILED, Severity.ERROR)
-        )
-        return next((str(result["gate_id"]) for result in blocking), None)
+    def failed_gate(self) -> JsonView:
+        """The result of the first gate that blocked the load, as the gate report has it; a view of None without one."""
+        return first_blocking(JsonView(self.quality_gates))
 
     def failure_context(self) -> dict[str, object] | None:
         """The boundary, the states and the retry classification of a failure; None after success."""

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpone_core.model.column_rules import (
+    AcceptedValuesRule,
+    ColumnRule,
+    FreshnessRule,
+    StatementRule,
+    canonical_rule,
+)
 from dpone_core.model.hook import HookDefinition
 from dpone_core.model.load_config import IncrementalConfig
 from dpone_core.model.load_plan import LoadPlan, TargetPlan
@@ -83,7 +90,23 @@ def _gate(gate: QualityGate) -> dict[str, object]:
             shown |= {"side": gate.side.value, "threshold": gate.threshold}
         case GateType.TYPED_HASH_RECONCILIATION:
             shown["mode"] = gate.hash_mode.value
-    return shown
+    return shown if gate.rule is None else shown | _rule(gate, gate.rule)
+
+
+def _rule(gate: QualityGate, rule: ColumnRule) -> dict[str, object]:
+    """A rule about columns: accepted values by their number and a statement by its hash, because a plan is kept as
+    evidence. Freshness has no tolerance.
+    """
+    shown = canonical_rule(rule)
+    if isinstance(rule, AcceptedValuesRule):
+        shown = {name: value for name, value in shown.items() if name != "values"} | {
+            "number_of_values": len(rule.values)
+        }
+    if isinstance(rule, StatementRule):
+        shown = {"sql_sha256": gate.sql_sha256, "expect": rule.expect.value}
+    if isinstance(rule, FreshnessRule):
+        return shown
+    return shown | {"tolerance": {"mode": gate.tolerance_mode.value, "value": gate.tolerance_value}}
 
 
 def _lookback(incremental: IncrementalConfig) -> str | None:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final, NewType
 
-from dpone_core.model.column_rules import ColumnRule, FreshnessRule, RuleMeasure
+from dpone_core.model.column_rules import ColumnRule, FreshnessRule, RuleMeasure, columns_of
 from dpone_core.model.outcome import count_or_none
 from dpone_core.model.vocabulary import GateStatus, GateType, HashMode, Severity, Side, ToleranceMode
 
@@ -74,7 +74,10 @@ class QualitySideSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityGateResult:
-    """The result of one gate. `metrics` may hold anything; the JSON of a report shows only what its type allows."""
+    """The result of one gate. `metrics` may hold anything; the JSON of a report shows only what its type allows.
+
+    `columns` are the ones that a rule looks at, () for other gates.
+    """
 
     gate_id: str
     type: str
@@ -82,6 +85,7 @@ class QualityGateResult:
     severity: Severity
     metrics: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
@@ -225,5 +229,11 @@ def _result(
 ) -> QualityGateResult:
     message = "" if status is GateStatus.PASSED else reason or f"quality_gate_{status.value}"
     return QualityGateResult(
-        gate_id=gate.id, type=gate.type, status=status, severity=gate.severity, metrics=metrics, message=message
+        gate_id=gate.id,
+        type=gate.type,
+        status=status,
+        severity=gate.severity,
+        metrics=metrics,
+        message=message,
+        columns=() if gate.rule is None else columns_of(gate.rule),
     )

@@ -22,6 +22,8 @@ from dpone_core.quality.policy import GateContractEntry
 GATES_KIND: Final = "dpone.data_quality.gates.v1"
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _MAX_TEXT_CHARACTERS: Final = 4096
+_MAX_COLUMNS: Final = 100
+_MAX_COLUMN_CHARACTERS: Final = 255
 _COUNT_KEYS: Final = frozenset(
     {
         *("source_row_count", "target_row_count", "difference", "allowed_difference", "row_count", "threshold"),
@@ -115,7 +117,14 @@ def _result_json(ordinal: int, result: object) -> dict[str, object]:
         "severity": _word(result.severity, Severity, Severity.ERROR),
         "metrics": _metrics_json(result),
         "message": _message(result, status),
+        **_columns_json(result),
     }
+
+
+def _columns_json(result: QualityGateResult) -> dict[str, list[str]]:
+    """The columns of a rule, at most 100 of them; a gate that looks at none keeps the published keys."""
+    named = [name for name in result.columns[:_MAX_COLUMNS] if isinstance(name, str)]
+    return {"columns": [name[:_MAX_COLUMN_CHARACTERS] for name in named]} if named else {}
 
 
 def _message(result: QualityGateResult, status: str) -> str:

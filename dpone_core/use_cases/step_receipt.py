@@ -22,6 +22,8 @@ from dpone_core.contracts.step_receipt import (
     upstream_fingerprint,
 )
 from dpone_core.errors import DponeError, ETLExecutionError
+from dpone_core.evidence.gate_words import failed_gate_line
+from dpone_core.evidence.json_view import JsonView
 from dpone_core.evidence.outcome import FailureFacts, LoadOutcome, failure_facts
 from dpone_core.evidence.redaction import Redactor
 from dpone_core.invocation import RunInvocation
@@ -117,7 +119,8 @@ def project_step(execution: StepExecution | None, end: StepExit, redactor: Redac
     except DponeError as error:
         raise ReceiptNotWrittenError(f"the facts of this step make no receipt: {error.message}") from error
     line = f"{receipt.status.value}: {receipt.step_id or receipt.kind.value}" if failure is None else failure.line
-    return StepStatement(receipt=receipt, line=redactor.text(line))
+    found = None if facts.outcome is None else failed_gate_line(JsonView(facts.outcome.quality_gates))
+    return StepStatement(receipt=receipt, line=redactor.text(line if found is None else f"{line}; {found}"))
 
 
 def _redacted(identity: StepIdentity, redactor: Redactor) -> StepIdentity:
@@ -271,6 +274,7 @@ def _upstream(env: Mapping[str, str]) -> str | None:
 
 def _result(facts: _StepFacts, end: StepExit, failure: FailureFacts | None) -> StepResult:
     outcome, succeeded = facts.outcome, end.exit_code == 0
+    gate = outcome.failed_gate if outcome else JsonView(None)
     code = DponeError.code if failure is None else failure.code
     return StepResult(
         status=_STATUS_OF_EXIT.get(end.exit_code, StepStatus.FAILED),
@@ -283,7 +287,9 @@ def _result(facts: _StepFacts, end: StepExit, failure: FailureFacts | None) -> S
         checkpoint_state=outcome.checkpoint_state if outcome else None,
         source_state=outcome.source_state if outcome else None,
         retry_classification=outcome.retry if outcome else facts.retry,
-        failed_gate=outcome.failed_gate if outcome else None,
+        failed_gate=gate.text("gate_id"),
+        gate_failed_rows=gate.count("metrics", "failed_rows"),
+        gate_evaluated_rows=gate.count("metrics", "evaluated_rows"),
     )
 
 

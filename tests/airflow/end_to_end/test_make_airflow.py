@@ -189,7 +189,7 @@ def test_a_failure_behind_the_commit_is_not_retried_and_every_page_says_what_is_
 def test_the_logs_say_it_in_lines_a_person_can_read(ran: Ran) -> None:
     assert "primary cause: step dpone_run_carriers_lake: DPONE_QUALITY_GATES_FAILED" in ran.gate_log
     assert "target: load committed, source state not advanced, 16 rows" in ran.gate_log
-    assert "gate      at_least_100_carriers failed: row_count 16, threshold 100" in ran.load_log
+    assert "gate      at_least_100_carriers failed: 16 rows of the target, at least 100 wanted" in ran.load_log
     assert len(ran.load_log.splitlines()) < 80
 
 

@@ -254,7 +254,11 @@ def test_the_failed_gate_is_named_in_verdict_and_log() -> None:
     load = own(LOAD, failed(failed_gate="enough"), counters=counters)
     judged = verdict(load={"received": load.wire(), "task_state": "failed"})
     assert judged.mapping()["failed_gate"] == "enough"
-    assert any("gate enough failed" in line for line in judged.summary())
+    assert any(line.endswith("gate enough failed") for line in judged.summary())
+    counted = failed(failed_gate="keys", gate_failed_rows=12, gate_evaluated_rows=200_000)
+    judged = verdict(load={"received": own(LOAD, counted, counters=counters).wire(), "task_state": "failed"})
+    assert any("gate keys failed: 12 of 200,000 rows" in line for line in judged.summary())
+    assert (judged.mapping()["gate_failed_rows"], judged.mapping()["gate_evaluated_rows"]) == (12, 200_000)
 
 
 def test_behind_a_committed_load_the_advice_never_clears_the_load() -> None:

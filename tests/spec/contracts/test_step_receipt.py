@@ -77,6 +77,8 @@ FIELDS_OF_THE_DESIGN = [
     "source_state",
     "retry_classification",
     "failed_gate",
+    "gate_failed_rows",
+    "gate_evaluated_rows",
     "extracted_rows",
     "staged_rows",
     "inserted_rows",
@@ -141,6 +143,8 @@ def largest(text: str) -> StepReceipt:
             source_state=SourceState.NOT_APPLICABLE,
             retry_classification=RetryClassification.RETRY_MAY_REPEAT_TARGET_MUTATION,
             failed_gate="g" * 64,
+            gate_failed_rows=2**63 - 1,
+            gate_evaluated_rows=2**63 - 1,
         ),
         counters=StepCounters(**counters),
         evidence=EvidenceReference(path="a" * 512, sha256=SHA_A),
@@ -156,6 +160,15 @@ def test_a_gate_that_failed_is_named_only_where_one_failed() -> None:
     assert parse_receipt(named.encode().decode()).failed_gate == "enough"
     with pytest.raises(ContractInvalidError):
         receipt(failed(failed_gate="enough"), counters=StepCounters(gates_failed=0))
+
+
+def test_figures_of_a_gate_need_the_gate() -> None:
+    counters = StepCounters(gates_failed=1)
+    counted = failed(failed_gate="enough", gate_failed_rows=2, gate_evaluated_rows=3)
+    assert parse_receipt(receipt(counted, counters=counters).encode().decode()).gate_failed_rows == 2
+    for figures in ({"gate_failed_rows": 2}, {"gate_evaluated_rows": 3}):
+        with pytest.raises(ContractInvalidError):
+            receipt(failed(**figures), counters=counters)
 
 
 def test_the_encoded_receipt_is_one_line_of_flat_ascii_json() -> None:

@@ -79,12 +79,13 @@ def test_a_pack_lists_every_file_the_manifest_opens(project: Project) -> None:
 def test_the_file_of_a_gate_belongs_to_the_pack(project: Project) -> None:
     project.written("SELECT count(*) FROM {{ staged }} WHERE id < 0", "rules/negative.sql")
     project.written(flow(quality={"gates": [{"type": "custom_sql", "sql_file": "rules/negative.sql"}]}))
+    assert pack(project).exit_code == 0
     assert ("gate_sql", "rules/negative.sql") in [
         (item["kind"], item["path"]) for item in packed(project)["dependencies"]
     ]
     project.written("SELECT 0 * count(*) FROM {{ staged }}", "rules/negative.sql")
     refused = verify(project)
-    assert (refused.exit_code, refused.code) == (1, "DPONE_BUNDLE_MISMATCH"), refused.stdout
+    assert (refused.exit_code, refused.code) == (2, "DPONE_BUNDLE_MISMATCH"), refused.stdout
 
 
 def test_equal_inputs_give_equal_bytes_wherever_they_lie(project: Project, tmp_path: Path) -> None:

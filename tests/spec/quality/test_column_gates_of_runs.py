@@ -1,6 +1,6 @@
 """A row that breaks a rule never becomes public, and what nothing would judge is refused before anything runs.
 
-Contract: GATE-26, GATE-28, GATE-29, GATE-48, GATE-49.
+Contract: GATE-26, GATE-28, GATE-29, GATE-48, GATE-49, GATE-55.
 """
 
 from __future__ import annotations
@@ -78,6 +78,25 @@ def test_no_value_of_a_row_is_in_what_a_failed_gate_leaves(kind: str, project: P
     kept = [path for path in (project.root / "evidence").rglob("*") if path.is_file()]
     assert kept and not [path for path in kept if CANARY.encode() in path.read_bytes()]
     assert CANARY not in finished.stdout + finished.stderr + str(finished.receipt)
+
+
+def test_the_failed_gate_and_its_figures_stand_wherever_a_person_looks(project: Project) -> None:
+    message, path = project.root / "termination-log", project.root / "receipt.json"
+    message.touch()
+    project.written(flow(quality={"gates": [{"type": "unique", "columns": ["updated_at"]}]}))
+    finished = project.dpone(
+        *("run", "m.yaml", "--run-id", "r1", "--receipt-path", str(path)),
+        environment={"DPONE_TERMINATION_LOG": str(message)},
+    )
+    said = "unique(updated_at): 2 of 3 rows"
+    assert "  gate      unique(updated_at) failed: 2 of 3 rows" in finished.stdout
+    assert said in message.read_text("utf-8").splitlines()[0]
+    (folder,) = {path.parent for path in (project.root / "evidence").rglob("run.json")}
+    assert f"<p>{said}</p>" in (folder / "report.html").read_text("utf-8")
+    assert f"{said}." in (folder / "report.md").read_text("utf-8")
+    receipt = finished.receipt
+    assert receipt is not None and receipt["failed_gate"] == "unique"
+    assert (receipt["gate_failed_rows"], receipt["gate_evaluated_rows"]) == (2, 3)
 
 
 def test_a_tolerance_lets_rows_through(project: Project) -> None:
