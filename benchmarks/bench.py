@@ -1,8 +1,8 @@
 """`make bench`: whole processes side by side in one run, medians and ratios, peak memory, sums checked.
 
-    python bench.py [--only start_up parse_cost routes governance native memory] [--rows 1000000 5000000] [--repeat 3]
+    python bench.py [--only start_up parse_cost routes governance rules native memory] [--rows 1000000 5000000]
 
-Several `--rows` measure every route once each; governance and native take the greatest.
+Several `--rows` measure every route once each; governance, rules and native take the greatest.
 Results go to `results.json` in `benchmarks/data`, or where DPONE_BENCH_DATA says; `python benchmarks/report.py` makes
 the page in docs of them.
 """
@@ -26,7 +26,7 @@ from measuring import Candidate, Row, in_turn, measure, rows_of, show
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 DATA = routes.DATA
-PARTS = ("start_up", "parse_cost", "routes", "governance", "native", "memory")
+PARTS = ("start_up", "parse_cost", "routes", "governance", "rules", "native", "memory")
 LIBRARIES = ("chdb", "clickhouse-connect", "duckdb", "pyarrow", "adbc-driver-postgresql", "adbc-driver-sqlite")
 MEMORY_ROWS = (1_000_000, 5_000_000, 20_000_000)
 
@@ -64,6 +64,18 @@ def governance(rows: int, repeat: int) -> list[Row]:
         routes.governed(route, name=bare, audit=False, quality=False),
         routes.governed(route, name="and audit tables", audit=True, quality=False),
         routes.governed(route, name="and gates, counts and nulls", audit=True, quality=True),
+    ]
+    return rows_of(in_turn(candidates, repeat), baseline=bare, loaded_rows=rows)
+
+
+def rules(sink: str, rows: int, repeat: int) -> list[Row]:
+    """What rules about columns cost: the governed load alone, then with a gate of each type."""
+    route = routes.Route(source="parquet", sink=sink, rows=rows)
+    routes.prepare(route)
+    bare = "two gates about counts"
+    candidates = [
+        routes.governed(route, name=bare),
+        routes.governed(route, name="and five about columns", rules=routes.RULES),
     ]
     return rows_of(in_turn(candidates, repeat), baseline=bare, loaded_rows=rows)
 
@@ -130,6 +142,12 @@ def main() -> int:
         table = governance(most, arguments.repeat)
         show(f"What governance costs, Parquet -> embedded ClickHouse, {most:,} rows", table)
         keep("governance", table)
+    if "rules" in arguments.only:
+        for sink in arguments.sinks:
+            table = rules(sink, most, arguments.repeat)
+            shown = routes.SHOWN_SINKS[sink]
+            show(f"What rules about columns cost, Parquet -> {shown}, {most:,} rows", table)
+            keep(f"rules {shown}, {most:,} rows", table)
     if "native" in arguments.only:
         for source in native.SOURCES:
             table = native.side_by_side(source, most, arguments.repeat)

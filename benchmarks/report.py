@@ -108,6 +108,9 @@ def main(path: Path) -> None:
             lines += charted(key.removeprefix(kind), results[key])
     if "resume" in results:
         lines += resumed(results["resume"])
+    for key in sorted(key for key in results if key.startswith("rules ")):
+        title = f"What rules about columns cost (Parquet -> {key.removeprefix('rules ')})"
+        lines += ["", f"## {title}", "", *markdown_table(results[key])]
     for key, title in (
         ("governance", "What governance costs (Parquet -> embedded ClickHouse)"),
         ("memory", "Peak memory by rows"),

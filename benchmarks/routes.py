@@ -19,6 +19,7 @@ BIN: Final = Path(sys.executable).parent
 POSTGRES_URI: Final = os.environ.get("DPONE_TEST_POSTGRES_URI", "postgresql://postgres@127.0.0.1:5432/postgres")
 SOURCES: Final = ("parquet", "sqlite", "postgres")
 SINKS: Final = ("clickhouse", "duckdb")
+SHOWN_SINKS: Final = {"clickhouse": "embedded ClickHouse", "duckdb": "DuckDB"}
 BY_HAND: Final = "pumped by hand"
 GOVERNED: Final = "dpone, governed"
 _SUMS: Final = "SELECT count(*), sum(amount), sum(CASE WHEN note IS NULL THEN 1 ELSE 0 END) FROM raw.bench"
@@ -50,6 +51,13 @@ _QUALITY: Final = """quality:
     mode: required
     checks: {row_count: true, null_counts: all_columns}
 """
+RULES: Final = """    - {type: not_null, columns: [id, customer_id, created_at]}
+    - {type: unique, columns: [id]}
+    - {type: accepted_values, column: status, values: [new, paid, shipped, returned, cancelled]}
+    - {type: freshness, column: created_at, max_age: P36500D, reference: now}
+    - {type: custom_sql, sql: "SELECT count(*) FROM {{ staged }} WHERE price < 0"}
+"""
+"""One gate of each type about columns; every row keeps them."""
 _NOT_STAGED: Final = "    capture: {staged: false}\n"
 """A transfer that is resumed may have published its staging already, so the manifest may not require that side."""
 _SOURCE: Final = {
@@ -70,7 +78,7 @@ class Route:
 
     @property
     def title(self) -> str:
-        shown = {"clickhouse": "embedded ClickHouse", "duckdb": "DuckDB"}[self.sink]
+        shown = SHOWN_SINKS[self.sink]
         named = {"postgres": "PostgreSQL", "sqlite": "SQLite", "parquet": "Parquet"}[self.source]
         ranges = ", two ranges side by side" if self.is_split else ""
         return f"{named} -> {shown}, {self.rows:,} rows x 12 columns{ranges}"
@@ -112,11 +120,17 @@ def by_hand(route: Route) -> Candidate:
 
 
 def governed(
-    route: Route, *, name: str = GOVERNED, audit: bool = True, quality: bool = True, split: str = _TWO_RANGES
+    route: Route,
+    *,
+    name: str = GOVERNED,
+    audit: bool = True,
+    quality: bool = True,
+    split: str = _TWO_RANGES,
+    rules: str = "",
 ) -> Candidate:
-    """`split` is what a route that is split writes under source.options."""
+    """`split` is what a route that is split writes under source.options, `rules` are more gates."""
     target = DATA / f"governed.{route.sink}"
-    manifest = DATA / f"{route.source}_{route.sink}_{route.rows}_{route.is_split}_{audit}_{quality}.yaml"
+    manifest = DATA / f"{route.source}_{route.sink}_{route.rows}_{route.is_split}_{audit}_{quality}_{bool(rules)}.yaml"
     text = _MANIFEST.format(
         source=_SOURCE[route.source].format(place=route.place, table=route.table)
         + (f"\n  options: {{{split}}}" if route.is_split else ""),
@@ -124,7 +138,7 @@ def governed(
         design="physical_design: {order_by: [id]}\n    " if route.sink == "clickhouse" else "",
         governance="{audit: {state_schema: ops}}" if audit else "{enabled: false}",
     )
-    measured = _QUALITY + (_NOT_STAGED if route.is_split else "")
+    measured = _QUALITY.replace("  acceptance:", f"{rules}  acceptance:") + (_NOT_STAGED if route.is_split else "")
     manifest.write_text(text + (measured if quality else ""))
     scheme = {"clickhouse": "chdb", "duckdb": "duckdb"}[route.sink]
     environment = [("DPONE_CONN_WAREHOUSE", f"{scheme}:///{target}"), ("DPONE_EVIDENCE_DIR", str(DATA / "evidence"))]
