@@ -77,7 +77,9 @@ def rules(sink: str, rows: int, repeat: int) -> list[Row]:
         routes.governed(route, name=bare),
         routes.governed(route, name="and five about columns", rules=routes.RULES),
     ]
-    return rows_of(in_turn(candidates, repeat), baseline=bare, loaded_rows=rows)
+    table = rows_of(in_turn(candidates, repeat), baseline=bare, loaded_rows=rows)
+    show(f"What rules about columns cost, Parquet -> {routes.SHOWN_SINKS[sink]}, {rows:,} rows", table)
+    return table
 
 
 def memory(source: str, sink: str, sizes: Sequence[int]) -> list[Row]:
@@ -144,14 +146,10 @@ def main() -> int:
         keep("governance", table)
     if "rules" in arguments.only:
         for sink in arguments.sinks:
-            table = rules(sink, most, arguments.repeat)
-            shown = routes.SHOWN_SINKS[sink]
-            show(f"What rules about columns cost, Parquet -> {shown}, {most:,} rows", table)
-            keep(f"rules {shown}, {most:,} rows", table)
+            keep(f"rules {sink}, {most:,} rows", rules(sink, most, arguments.repeat))
     if "native" in arguments.only:
         for source in native.SOURCES:
-            table = native.side_by_side(source, most, arguments.repeat)
-            title = native.route_of(source, most).title
+            table, title = native.side_by_side(source, most, arguments.repeat), native.route_of(source, most).title
             show(f"{title}, sums checked (ratio to the pump)", table)
             keep(f"native {title}", table)
         found = [native.resumed(source, most) for source in native.SOURCES]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
@@ -36,6 +37,7 @@ from dpone_core.model.special_values import unknown_counts
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side, TargetState
 from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
+from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.receipt import QualityGateReceipt
 
 
@@ -142,9 +144,16 @@ class LegacyLoadGovernanceCoordinator:
         loaded: LegacyLoadResult,
     ) -> QualityGateReceipt:
         """Source rows are those the pump counted; target rows are those of this load, read back from the target."""
-        target = snapshot_target(self.context, payload, loaded.written_rows, lambda: self.legacy.read_back(request))
-        outcome = QualityGateFailureOutcome.legacy_returned(self.context.commit_state.result)
-        return evaluate_gates(self.context, execution, Boundary.POST_COMMIT, snapshot_source(payload), target, outcome)
+
+        def measured() -> QualitySideSnapshot:
+            read_back = partial(self.legacy.read_back, request)
+            return snapshot_target(self.context, payload, loaded.written_rows, read_back)
+
+        source, outcome = (
+            snapshot_source(payload),
+            QualityGateFailureOutcome.legacy_returned(self.context.commit_state.result),
+        )
+        return evaluate_gates(self.context, execution, Boundary.POST_COMMIT, source, measured, outcome)
 
     def _refuse_lost_rows(self, payload: ExtractedPayload, loaded: LegacyLoadResult) -> None:
         """Raises ConnectorError `written_row_count_mismatch` unless the sink wrote as many rows as were sent.

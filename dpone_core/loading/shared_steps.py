@@ -214,15 +214,17 @@ def evaluate_gates(
     execution: QualityGateExecution,
     boundary: Boundary,
     source: QualitySideSnapshot,
-    target: QualitySideSnapshot,
+    measure: Callable[[], QualitySideSnapshot],
     outcome: QualityGateFailureOutcome,
     scope: QualityScopeSummary | None = None,
 ) -> QualityGateReceipt:
     """Evaluates the gates of this load, once, and records the report as a step, passed or not.
 
-    `outcome` goes into the QualityGateFailure that is raised when a gate blocks. `scope` is set for a native transfer.
+    The step begins with `measure`, which gives what is known of the target: it takes most of the time. `outcome` goes
+    into the QualityGateFailure that is raised when a gate blocks. `scope` is set for a native transfer.
     """
     with context.step_log.step("quality_checked", GOVERNANCE_PHASE, GOVERNANCE_KIND) as step:
+        target = measure()
         step.details["evaluated_rows"] = _evaluated_rows(execution, source, target)
         step.details["rows"] = target.row_count
         if scope is not None:

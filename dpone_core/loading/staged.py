@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
@@ -41,6 +42,7 @@ from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side
 from dpone_core.ports.sink import FinalizeResult, StagedHandle, StagedLoadPort, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
+from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.receipt import QualityGateReceipt
 
 
@@ -155,12 +157,17 @@ class LoadGovernanceFinalizationCoordinator:
     ) -> QualityGateReceipt:
         """Source rows are those the pump handed to the sink; target rows are those of this load in staging."""
         rows = self.context.sessions.sink.staged_rows
-        target = snapshot_target(
-            self.context, payload, handle.staged_rows, None if rows is None else lambda: rows.read_back(handle)
+
+        def measured() -> QualitySideSnapshot:
+            read_back = None if rows is None else partial(rows.read_back, handle)
+            target = snapshot_target(self.context, payload, handle.staged_rows, read_back)
+            return replace(target, rules=measure_rules(self.context, execution, handle))
+
+        source, outcome = (
+            snapshot_source(payload),
+            QualityGateFailureOutcome.pre_commit(self.context.commit_state.result),
         )
-        target = replace(target, rules=measure_rules(self.context, execution, handle))
-        outcome = QualityGateFailureOutcome.pre_commit(self.context.commit_state.result)
-        return evaluate_gates(self.context, execution, Boundary.PRE_COMMIT, snapshot_source(payload), target, outcome)
+        return evaluate_gates(self.context, execution, Boundary.PRE_COMMIT, source, measured, outcome)
 
     def _list_datasets(self, payload: ExtractedPayload, handle: StagedHandle) -> tuple[SideDataset, ...]:
         return (

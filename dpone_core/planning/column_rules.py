@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpone_core.model.column_rules import FreshnessReference, FreshnessRule, RuleScope, UniqueRule
+from dpone_core.model.column_rules import FreshnessReference, FreshnessRule
 from dpone_core.model.load_plan import LoadPlan
-from dpone_core.model.vocabulary import LoadPath, Side, StrategyMode
+from dpone_core.model.vocabulary import LoadPath, Side
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.quality.gates import QualityGate
 from dpone_core.quality.policy import QualityGatePolicy
@@ -49,10 +49,4 @@ def _why_not(gate: QualityGate, plan: LoadPlan) -> tuple[str, str] | None:
         return f"{gate.type} is not judged across key ranges", "remove the gate, or source.options.partitioning"
     if gate.side is Side.SOURCE:
         return "no statement is judged over the source", "write side: target, or a hook of kind data_quality_probe"
-    rewrites = plan.target.strategy in (StrategyMode.INCREMENTAL_MERGE, StrategyMode.PARTITION_REPLACE)
-    if isinstance(gate.rule, UniqueRule) and gate.rule.within is RuleScope.TARGET and rewrites:
-        return (
-            f"unique within the target is not judged for {plan.target.strategy}, which replaces rows",
-            "write within: load",
-        )
     return None

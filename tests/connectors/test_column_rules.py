@@ -1,6 +1,6 @@
 """Every staged sink counts the same rows that break a rule, as a reckoning in Python does.
 
-Contract: GATE-26, GATE-27, GATE-28.
+Contract: GATE-26, GATE-27, GATE-28, GATE-31.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dpone_core.declared import mssql
+from dpone_core.connectors._sql.column_rules import MOST_PASSES, SqlStagedRules
+from dpone_core.declared import clickhouse, mssql
 from dpone_core.errors import ConnectorError
 from dpone_core.model.column_rules import (
     AcceptedValuesRule,
@@ -33,7 +34,7 @@ from dpone_core.model.column_rules import (
     StatementRule,
     UniqueRule,
 )
-from dpone_core.model.load_config import TableName
+from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import NO_COLUMNS, Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
@@ -131,10 +132,14 @@ def put(
     load: str = "L1",
     strategy: StrategyMode = StrategyMode.FULL_REFRESH,
     added: TableSchema = NO_COLUMNS,
+    schema: TableSchema = SCHEMA,
+    **more: Any,
 ) -> Staged:
     if sink.descriptor is mssql.DESCRIPTOR:  # its floats have no NaN
         rows = [{**row, "ratio": 2.0 if row["ratio"] != row["ratio"] else row["ratio"]} for row in rows]
-    request = replace(stage_request(table or fresh_table(), load, schema=SCHEMA, strategy=strategy), added=added)
+    request = replace(
+        stage_request(table or fresh_table(), load, schema=schema, strategy=strategy, **more), added=added
+    )
     batches = pa.Table.from_pylist(list(rows), schema=ARROW).to_batches(max_chunksize=64)
     assert sink.ports.staged is not None
     return Staged(sink=sink, handle=sink.ports.staged.stage(request, iter(batches)))
@@ -268,6 +273,65 @@ def test_an_append_is_judged_with_the_rows_that_the_target_holds(sink: OpenSink)
     ]
 
 
+WHOLE_N: Final = UniqueRule(columns=("n",), within=RuleScope.TARGET)
+
+
+def published(staged: Staged) -> None:
+    ports = staged.sink.ports
+    assert ports.staged is not None
+    ports.staged.finalize(staged.handle)
+    ports.staged.cleanup(staged.handle.ref)
+
+
+@pytest.mark.parametrize("key", [("id",), ("id", "word")])
+def test_a_merge_is_judged_with_the_rows_that_it_does_not_update(sink: OpenSink, key: tuple[str, ...]) -> None:
+    """Held: n of 1 is 10, of 2 is 20, of 3 is NULL. The merge gives 2 another n, and adds 4."""
+    table, merge = fresh_table(), {"strategy": StrategyMode.INCREMENTAL_MERGE, "unique_key": key}
+    row = {**ROWS[0], "word": "a"}
+    held = put(sink, [{**row, "id": 1, "n": 10}, {**row, "id": 2, "n": 20}, {**row, "id": 3, "n": None}], table=table)
+    published(held)
+    for load, changed, added, repeated in (
+        ("L2", 20, 30, 0),  # each of its own
+        ("L3", 10, 20, 1),  # 2 takes the n of 1; what 2 had is free for 4
+        ("L4", None, 10, 2),  # NULL is a value, and 3 has it
+        ("L5", 30, 30, 2),  # repeated in the load itself
+    ):
+        staged = put(
+            sink, [{**row, "id": 2, "n": changed}, {**row, "id": 4, "n": added}], table=table, load=load, **merge
+        )
+        (measure,) = staged.judge(WHOLE_N)
+        assert (measure.evaluated_rows, measure.failed_rows) == (2, repeated), load
+        assert staged.sink.ports.staged is not None
+    staged.sink.ports.staged.cleanup(staged.handle.ref)
+
+
+@pytest.mark.parametrize("granularity", [PartitionGranularity.VALUE, PartitionGranularity.MONTH])
+def test_a_replacement_is_judged_with_the_partitions_that_stay(
+    sink: OpenSink, granularity: PartitionGranularity
+) -> None:
+    table = fresh_table()
+    design = {
+        "strategy": StrategyMode.PARTITION_REPLACE,
+        "partition_by": PartitionBy(column="day", granularity=granularity),
+    }
+    filled = TableSchema(columns=tuple(replace(each, nullable=each.name != "day") for each in SCHEMA.columns))
+    schema = filled if sink.descriptor is clickhouse.DESCRIPTOR else SCHEMA
+    january, march = date(2026, 1, 31), date(2026, 3, 31)
+    empty = {} if sink.descriptor is clickhouse.DESCRIPTOR else {9: None}
+    rows = [
+        {**ROWS[0], "id": number, "n": number, "day": day}
+        for number, day in {1: january, 2: january, 3: march, **empty}.items()
+    ]
+    published(put(sink, rows, table=table, schema=schema, **design))
+    new = [{**ROWS[0], "id": 3 + n, "n": n, "day": january} for n in (1, 2, 3)]
+    (measure,) = put(sink, new, table=table, load="L2", schema=schema, **design).judge(WHOLE_N)
+    assert (measure.failed_rows, measure.distinct_failed_keys) == (1, 1), "3 stays in March, 1 and 2 go with January"
+    if empty:
+        nothing = [{**ROWS[0], "id": 6, "n": 9, "day": None}, {**ROWS[0], "id": 7, "n": 2, "day": None}]
+        (measure,) = put(sink, nothing, table=table, load="L3", **design).judge(WHOLE_N)
+        assert measure.failed_rows == 1, "NULL is a partition of its own, and 9 goes with it"
+
+
 def test_rows_of_the_target_are_null_in_a_column_that_the_append_adds(sink: OpenSink) -> None:
     table, append = fresh_table(), StrategyMode.INCREMENTAL_APPEND
     assert sink.ports.staged is not None
@@ -289,6 +353,30 @@ def test_many_rules_take_several_statements_of_bounded_size(staged: Staged) -> N
     long = AcceptedValuesRule(column="n", values=tuple(range(-500, 500)), allow_null=True)
     rules = [NotNullRule(columns=("n",))] * 250 + [long] * 5
     assert [measure.failed_rows for measure in staged.judge(*rules)] == [failing("n")] * 250 + [0] * 5
+
+
+@pytest.mark.parametrize(("rows_per_pass", "most"), [(20, 10), (1, MOST_PASSES)])
+@pytest.mark.parametrize(
+    "columns", [("word",), ("n", "flag"), ("part one", "amount"), ("id",), ("day", "word", "at")], ids="-".join
+)
+def test_keys_are_counted_in_passes_of_bounded_size(
+    columns: tuple[str, ...], rows_per_pass: int, most: int, staged: Staged
+) -> None:
+    """Equal keys meet in one pass, those with NULL too; a server needs none."""
+    rules = staged.sink.ports.rules
+    assert isinstance(rules, SqlStagedRules)
+    asked: list[str] = []
+
+    def rows(sql: str) -> Sequence[Sequence[Any]]:
+        asked.append(sql)
+        return rules.dialect.rows(sql)
+
+    watched = replace(rules, dialect=replace(rules.dialect, rows=rows), rows_per_pass=rows_per_pass)
+    found = watched.judge(staged.handle, [AskedRule(gate_id="g", rule=UniqueRule(columns=columns))])
+    assert [found["g"]] == staged.judge(UniqueRule(columns=columns))
+    passes = [sql for sql in asked if "GROUP BY" in sql]
+    assert len(passes) == (most if rules.dialect.bucket else 1)
+    assert len(list(rules._parts_of("k", 10**12))) == (MOST_PASSES if rules.dialect.bucket else 1)
 
 
 def test_a_column_that_is_not_there_is_an_error(staged: Staged) -> None:

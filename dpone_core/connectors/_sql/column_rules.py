@@ -1,7 +1,8 @@
 """Rules about columns as aggregate queries over one table: all conditions of rows in one statement, each key in one.
 
-A statement holds a bounded number of conditions and of literals. Keys are grouped in the engine, which spills; NULL
-equals NULL there. What is compared is exact: text by its bytes, whatever the collation.
+A statement holds a bounded number of conditions and of literals. Keys are grouped in the engine, where NULL equals
+NULL: a server spills to disk, an engine in this process is asked in passes over a part of the keys each, so that its
+memory stays bounded. What is compared is exact: text by its bytes, whatever the collation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any, Final
 
+from dpone_core.connectors._sql.publication import partition_ansi, same_key_ansi
 from dpone_core.errors import ConnectorError
 from dpone_core.model.column_rules import (
     AcceptedValuesRule,
@@ -26,22 +28,25 @@ from dpone_core.model.column_rules import (
     UniqueRule,
     text_of_value,
 )
-from dpone_core.model.load_config import TableName
+from dpone_core.model.load_config import PartitionBy, TableName
 from dpone_core.model.sql import SqlText, name_staged
 from dpone_core.model.table_schema import Column, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
 from dpone_core.ports.rules import AskedRule
-from dpone_core.ports.sink import StagedHandle
+from dpone_core.ports.sink import StagedHandle, StageRequest
 from dpone_core.ports.statements import StatementScalarPort, StatementScript
 
 STATEMENT_SECONDS: Final = 600.0
 """How long the statement of a gate may take."""
 CONDITIONS_PER_STATEMENT: Final = 200
 LITERALS_PER_STATEMENT: Final = 2000
+ROWS_PER_PASS: Final = 5_000_000
+MOST_PASSES: Final = 64
 _CODE: Final = "rule_not_judged"
 _ROWS: Final = "__dpone__rows"
 _NEW: Final = "__dpone__new"
 _RULE: Final = "__dpone__rule_"
+_PART: Final = "__dpone__part"
 """Names that no column of a load has: an alias hides a column of its name from GROUP BY on ClickHouse."""
 
 
@@ -50,7 +55,10 @@ class RuleDialect:
     """How one engine judges. `exact` is the expression whose equality is that of the values, `literal` the text of a
     value of the column's type in the form of `exact`, `newest` the greatest moment of a column as whole seconds since
     1970 in UTC, rounded down. Inside the block that `snapshot` opens all queries see one state. `statements` runs the
-    statements of users, `only_statement` gives the text of one without what ends it."""
+    statements of users, `only_statement` gives the text of one without what ends it. `bucket` is the expression that
+    puts equal keys into the same one of a number of parts, None for an engine that spills. `stays` is the condition
+    that a row of the table `target` is not replaced by the staged rows that lie in the given table; it runs inside
+    `full_memory`."""
 
     schema_of: Callable[[TableName], TableSchema | None]
     qualify: Callable[[TableName], str]
@@ -64,20 +72,25 @@ class RuleDialect:
     count: str = "count(*)"
     count_of: Callable[[str], str] = "count(CASE WHEN {} THEN 1 END)".format
     snapshot: Callable[[], AbstractContextManager[object]] = nullcontext
+    bucket: Callable[[str, int], str] | None = None
+    stays: Callable[[StageRequest, str], str]
+    full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
+@dataclass(frozen=True, slots=True)
 class SqlStagedRules:
-    """StagedRulesPort of any engine that answers aggregate queries."""
+    """StagedRulesPort of any engine that answers aggregate queries. `rows_per_pass` is how many rows one pass over a
+    part of the keys groups, about."""
 
-    def __init__(self, dialect: RuleDialect) -> None:
-        self._dialect = dialect
+    dialect: RuleDialect
+    rows_per_pass: int = ROWS_PER_PASS
 
     def judge(self, handle: StagedHandle, asked: Sequence[AskedRule]) -> Mapping[str, RuleMeasure]:
-        schema, staged = self._dialect.schema_of(handle.table), self._dialect.qualify(handle.table)
+        schema, staged = self.dialect.schema_of(handle.table), self.dialect.qualify(handle.table)
         if schema is None:
             raise ConnectorError("the staged rows are no longer there", code=_CODE)
         columns = [each for each in asked if not isinstance(each.rule, UniqueRule | StatementRule)]
-        with self._dialect.snapshot():
+        with self.dialect.snapshot():
             rows, found = self._judge_rows(schema, staged, columns)
             for each in asked:
                 if isinstance(each.rule, UniqueRule):
@@ -92,12 +105,12 @@ class SqlStagedRules:
         try:
             sql = name_staged(rule.sql, staged)
             if rule.expect is Expectation.ZERO_ROWS:
-                (text,) = self._dialect.only_statement(sql.text)
-                sql = SqlText(text=f"SELECT {self._dialect.count} FROM (\n{text}\n) AS dpone_failed")
+                (text,) = self.dialect.only_statement(sql.text)
+                sql = SqlText(text=f"SELECT {self.dialect.count} FROM (\n{text}\n) AS dpone_failed")
             script = StatementScript(
                 sql=sql, read_only=True, answer_seconds=STATEMENT_SECONDS, token_values=asked.token_values
             )
-            answer = self._dialect.statements.answer(script)
+            answer = self.dialect.statements.answer(script)
             ((value,),) = answer.rows
         except (ValueError, ConnectorError) as error:
             raise _not_judged(asked) from error
@@ -110,7 +123,7 @@ class SqlStagedRules:
         self, schema: TableSchema, staged: str, asked: Sequence[AskedRule]
     ) -> tuple[int, dict[str, RuleMeasure]]:
         """The rows in staging, and the measure of each rule that looks at one row at a time."""
-        dialect, rows = self._dialect, 0
+        dialect, rows = self.dialect, 0
         found: dict[str, RuleMeasure] = {}
         for part in _parts(asked) if asked else [[]]:
             selected = [f"{self._expression(schema, each)} AS {_RULE}{number}" for number, each in enumerate(part)]
@@ -121,7 +134,7 @@ class SqlStagedRules:
         return rows, found
 
     def _expression(self, schema: TableSchema, asked: AskedRule) -> str:
-        dialect = self._dialect
+        dialect = self.dialect
         match asked.rule:
             case NotNullRule(columns=columns):
                 nulls = [f"{dialect.quote(_column(schema, name).name)} IS NULL" for name in columns]
@@ -138,26 +151,63 @@ class SqlStagedRules:
                 raise ConnectorError("the sink does not know this rule", code=_CODE)
 
     def _judge_key(self, handle: StagedHandle, schema: TableSchema, rule: UniqueRule, rows: int) -> RuleMeasure:
-        """Repeated keys of the staged rows, for an append within the target together with the rows that it holds: none
+        """Repeated keys of the staged rows; within the target together with the rows that stay in it, which are none
         before the first load, and NULL in a column that this load adds."""
-        dialect = self._dialect
+        dialect, request = self.dialect, handle.request
         keys = ", ".join(dialect.exact(_column(schema, name)) for name in rule.columns)
-        staged = dialect.qualify(handle.table)
-        appends = handle.request.strategy is StrategyMode.INCREMENTAL_APPEND
-        held = dialect.schema_of(handle.request.target) if rule.within is RuleScope.TARGET and appends else None
-        if held is None:
-            counted = f"SELECT {dialect.count} AS {_ROWS} FROM {staged} GROUP BY {keys} HAVING {dialect.count} > 1"
-        else:
+        among, grouped = dialect.qualify(handle.table), rows
+        new, both = dialect.count, ""
+        replaces_all = rule.within is RuleScope.LOAD or request.strategy is StrategyMode.FULL_REFRESH
+        held = None if replaces_all else dialect.schema_of(request.target)
+        if held is not None:
+            target = dialect.qualify(request.target)
             names = [dialect.quote(name) for name in rule.columns]
             theirs = [dialect.quote(name) if held.find(name) else "NULL" for name in rule.columns]
-            both = (
-                f"SELECT {', '.join(names)}, 1 AS {_NEW} FROM {staged} UNION ALL"
-                f" SELECT {', '.join(theirs)}, 0 AS {_NEW} FROM {dialect.qualify(handle.request.target)}"
+            appends = request.strategy is StrategyMode.INCREMENTAL_APPEND
+            kept = "" if appends else f" AS target WHERE {dialect.stays(request, among)}"
+            grouped += int(dialect.rows(f"SELECT {dialect.count} FROM {target}")[0][0]) if dialect.bucket else 0
+            among = (
+                f"(SELECT {', '.join(names)}, 1 AS {_NEW} FROM {among} UNION ALL"
+                f" SELECT {', '.join(theirs)}, 0 AS {_NEW} FROM {target}{kept}) AS b"
             )
-            counted = f"SELECT sum({_NEW}) AS {_ROWS} FROM ({both}) AS b GROUP BY {keys} HAVING count(*) > 1"
-            counted += f" AND sum({_NEW}) > 0"
-        ((distinct, failed),) = dialect.rows(f"SELECT {dialect.count}, sum({_ROWS}) FROM ({counted}) AS d")
-        return RuleMeasure(evaluated_rows=rows, failed_rows=int(failed or 0), distinct_failed_keys=int(distinct))
+            new, both = f"sum({_NEW})", f" AND sum({_NEW}) > 0"
+        distinct = failed = 0
+        with dialect.full_memory() if held is not None else nullcontext():
+            for part in self._parts_of(keys, grouped):
+                counted = f"SELECT {new} AS {_ROWS} FROM {among}{part} GROUP BY {keys} HAVING {dialect.count} > 1{both}"
+                ((more, found),) = dialect.rows(f"SELECT {dialect.count}, sum({_ROWS}) FROM ({counted}) AS d")
+                distinct, failed = distinct + int(more), failed + int(found or 0)
+        return RuleMeasure(evaluated_rows=rows, failed_rows=failed, distinct_failed_keys=distinct)
+
+    def _parts_of(self, keys: str, rows: int) -> Iterator[str]:
+        """The WHERE of each pass: every key is in one of them, equal ones in the same."""
+        passes = min(MOST_PASSES, -(-rows // self.rows_per_pass))
+        if self.dialect.bucket is None or passes <= 1:
+            yield ""
+            return
+        for number in range(passes):
+            yield f" WHERE {self.dialect.bucket(keys, passes)} = {number}"
+
+
+def stays_ansi(
+    request: StageRequest,
+    staged: str,
+    *,
+    same_key: Callable[[Sequence[Column], str, str], str] = same_key_ansi,
+    partition: Callable[[PartitionBy, str], str] = partition_ansi,
+    same: Callable[[str, str], str] = "{} IS NOT DISTINCT FROM {}".format,
+) -> str:
+    """The condition that the load leaves a row of `target` where it is: a merge those whose key it has not staged, a
+    replacement those whose partition it has not staged, NULL being a partition too."""
+    if request.strategy is StrategyMode.INCREMENTAL_MERGE:
+        keys = [_column(request.schema, name) for name in request.unique_key]
+        return f"NOT EXISTS (SELECT 1 AS one FROM {staged} AS staged WHERE {same_key(keys, 'target', 'staged')})"
+    by = request.physical_design.partition_by
+    if by is None:
+        raise ConnectorError("partition_replace needs physical_design.partition_by, which is missing", code=_CODE)
+    replaced = f"SELECT DISTINCT {partition(by, 'staged')} AS {_PART} FROM {staged} AS staged"
+    is_replaced = same(f"replaced.{_PART}", partition(by, "target"))
+    return f"NOT EXISTS (SELECT 1 AS one FROM ({replaced}) AS replaced WHERE {is_replaced})"
 
 
 def _not_judged(asked: AskedRule) -> ConnectorError:

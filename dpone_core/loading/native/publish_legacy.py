@@ -233,7 +233,7 @@ class NativeLegacyCoordinator:
             execution,
             Boundary.POST_COMMIT,
             snapshots.source,
-            snapshots.target,
+            lambda: snapshots.target,
             outcome,
             snapshots.summary,
         )

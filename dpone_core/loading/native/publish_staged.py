@@ -153,7 +153,7 @@ class NativeStagedCoordinator:
             execution,
             Boundary.PRE_COMMIT,
             snapshots.source,
-            snapshots.target,
+            lambda: snapshots.target,
             outcome,
             snapshots.summary,
         )

@@ -75,7 +75,7 @@ class ResumeOnlyCoordinator:
             execution,
             Boundary.RESUME_VALIDATION,
             snapshots.source,
-            snapshots.target,
+            lambda: snapshots.target,
             outcome,
             snapshots.summary,
         )

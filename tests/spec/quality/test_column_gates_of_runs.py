@@ -1,6 +1,6 @@
 """A row that breaks a rule never becomes public, and what nothing would judge is refused before anything runs.
 
-Contract: GATE-26, GATE-28, GATE-29, GATE-48, GATE-49, GATE-55.
+Contract: GATE-26, GATE-28, GATE-29, GATE-31, GATE-48, GATE-49, GATE-55.
 """
 
 from __future__ import annotations
@@ -123,6 +123,19 @@ def test_a_column_that_a_rule_cannot_judge_is_refused_before_a_row_is_read(
     assert project.target("SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '__dpone')") == []
 
 
+def test_a_merge_that_would_make_a_key_of_the_target_repeat_is_not_published(project: Project) -> None:
+    gates = {"gates": [{"type": "unique", "columns": ["name"], "within": "target"}]}
+    merge = {"mode": "incremental_merge", "unique_key": ["id"]}
+    project.written(append_flow(sink__strategy=merge, quality=gates))
+    assert project.run("--run-id", "r1").exit_code == 0
+    project.source("UPDATE orders SET name = 'b', updated_at = 30 WHERE id = 1")
+    assert project.run("--run-id", "r2").exit_code == 0, "the name is free"
+    project.source("UPDATE orders SET name = 'b', updated_at = 40 WHERE id = 3")
+    finished = project.run("--run-id", "r3")
+    assert (finished.exit_code, finished.code) == (1, "DPONE_QUALITY_GATES_FAILED"), finished.stdout
+    assert project.target("SELECT count(*) FROM raw.orders WHERE name = 'b'") == [(1,)]
+
+
 STATEMENT: Final = "SELECT count(*) FROM {{ staged }} WHERE updated_at < {{ ds }}::date - DATE '2020-01-01'"
 
 
@@ -188,10 +201,6 @@ UNJUDGED: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"type": "custom_sql", "columns": None, "side": "source", "sql": "SELECT count(*) FROM {{ staged }}"},
         {},
     ),
-    "rewritten rows": (
-        {"columns": ["id"], "within": "target"},
-        {"sink__strategy": {"mode": "incremental_merge", "unique_key": ["id"]}},
-    ),
 }
 
 
@@ -203,11 +212,9 @@ def test_a_rule_that_nothing_would_judge_is_refused_by_every_verb(
     fields, changes = case
     project.source("CREATE TABLE log (what INTEGER)")
     pre = hooks(pre=[hook("open", "INSERT INTO log VALUES (1)")])
-    merges = "sink__strategy" in changes
-    options = {**pre, **({"incremental": {"cursor_column": "id"}} if merges else {})}
     gate = {name: value for name, value in {"type": "unique", **fields}.items() if value is not None}
     gates = {"gates": [{"type": "min_rows", "threshold": 1}, gate]}
-    project.written((append_flow if merges else flow)(source__options=options, **changes, quality=gates))
+    project.written(flow(source__options=pre, **changes, quality=gates))
     refused = project.dpone(verb, "m.yaml", "--format", "json")
     assert refused.exit_code == 2, refused.stdout + refused.stderr
     assert "quality.gates[1]" in refused.stdout or "quality.gates.1" in refused.stdout

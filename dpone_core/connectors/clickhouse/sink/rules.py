@@ -12,6 +12,8 @@ from dpone_core.connectors.clickhouse.session import Session
 from dpone_core.connectors.clickhouse.statements import ClickHouseStatements
 from dpone_core.model.special_values import instant_of
 from dpone_core.model.table_schema import Column, ColumnKind
+from dpone_core.model.vocabulary import StrategyMode
+from dpone_core.ports.sink import StageRequest
 
 
 def staged_rules(session: Session) -> SqlStagedRules:
@@ -26,10 +28,21 @@ def staged_rules(session: Session) -> SqlStagedRules:
             newest=_newest,
             statements=ClickHouseStatements(session),
             only_statement=partial(split_statements, backslash_escapes=True),
+            stays=_stays,
+            bucket="ifNull(cityHash64({}) % {}, 0)".format,
             count="count()",
             count_of="countIf({})".format,
         )
     )
+
+
+def _stays(request: StageRequest, staged: str) -> str:
+    """Of a merge the rows whose key is not staged, where a NULL in a key is no key; of a replacement those of other
+    partitions: staging is partitioned as the target is."""
+    if request.strategy is StrategyMode.PARTITION_REPLACE:
+        return f"_partition_id NOT IN (SELECT DISTINCT _partition_id FROM {staged})"
+    names = [quote_backtick(name) for name in request.unique_key]
+    return f"NOT ifNull(({', '.join(names)}) IN (SELECT {', '.join(names)} FROM {staged}), 0)"
 
 
 def _literal(column: Column, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
+from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules, stays_ansi
 from dpone_core.connectors._sql.text import literal_ansi, quote_ansi, split_statements
 from dpone_core.connectors.duckdb.catalog import schema_of
 from dpone_core.connectors.duckdb.database import Database, qualify
@@ -13,7 +13,7 @@ from dpone_core.model.table_schema import Column
 
 
 def staged_rules(database: Database) -> SqlStagedRules:
-    """Judges in one transaction and with the whole memory limit: loads run with a lower one."""
+    """Judges in one transaction. DuckDB holds the keys of one pass in memory."""
     return SqlStagedRules(
         RuleDialect(
             schema_of=partial(schema_of, database.rows),
@@ -25,6 +25,9 @@ def staged_rules(database: Database) -> SqlStagedRules:
             newest=lambda column: f"epoch_us(CAST(max({quote_ansi(column.name)}) AS TIMESTAMP)) // 1000000",
             statements=DuckDbStatements(database),
             only_statement=partial(split_statements, backslash_escapes=False),
+            bucket="hash({}) % {}".format,
+            stays=stays_ansi,
+            full_memory=database.full_memory,
             snapshot=partial(
                 database.transaction, code="rule_not_judged", message="DuckDB did not judge the staged rows"
             ),

@@ -160,11 +160,11 @@ def _delete_partitions(target: TableName, staged: TableName, by: PartitionBy, co
     )
 
 
-def partition_expression(by: PartitionBy, column: Column) -> str:
+def partition_expression(by: PartitionBy, column: Column, qualifier: str = "") -> str:
     """The expression that is equal for all rows of one partition; instants count in UTC."""
     if by.granularity is PartitionGranularity.VALUE:
-        return exact_expression(column)
-    name = quote_name(column.name)
+        return exact_expression(column, qualifier)
+    name = f"{qualifier}.{quote_name(column.name)}" if qualifier else quote_name(column.name)
     wall = f"SWITCHOFFSET({name}, '+00:00')" if column.type.kind is ColumnKind.TIMESTAMP_TZ else name
     day = f"CAST({wall} AS date)"
     match by.granularity:

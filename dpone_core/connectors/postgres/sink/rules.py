@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules
+from dpone_core.connectors._sql.column_rules import RuleDialect, SqlStagedRules, stays_ansi
 from dpone_core.connectors._sql.text import literal_ansi, quote_ansi
 from dpone_core.connectors.postgres.catalog import qualify, relation_schema
 from dpone_core.connectors.postgres.database import Database
@@ -26,6 +26,7 @@ def staged_rules(database: Database) -> SqlStagedRules:
             newest=lambda column: f"floor(extract(epoch FROM max({quote_ansi(column.name)})))",
             statements=PostgresStatements(database),
             only_statement=split_statements,
+            stays=stays_ansi,
         )
     )
 
