@@ -164,9 +164,10 @@ def snapshot_target(
 
 
 def measure_rules(
-    context: LoadContext, execution: QualityGateExecution, handle: StagedHandle
+    context: LoadContext, execution: QualityGateExecution, handle: StagedHandle | None
 ) -> Mapping[str, RuleMeasure]:
-    """What the sink counts in its staged rows for the rules of gates, by gate id; empty without such gates.
+    """What the sink counts in its staged rows for the rules of gates, by gate id; empty without such gates or without
+    a handle.
 
     All rules about columns are asked together, each statement alone. Where the sink does not answer, the load ends when
     a gate of severity error asked; for warnings alone nothing was measured, which they say.
@@ -180,9 +181,11 @@ def measure_rules(
     return found
 
 
-def _judge(context: LoadContext, handle: StagedHandle, gates: Sequence[QualityGate]) -> Mapping[str, RuleMeasure]:
+def _judge(
+    context: LoadContext, handle: StagedHandle | None, gates: Sequence[QualityGate]
+) -> Mapping[str, RuleMeasure]:
     rules = context.sessions.sink.rules
-    if not gates or rules is None:
+    if not gates or rules is None or handle is None:
         return {}
     values = context.request.token_values
     asked = [

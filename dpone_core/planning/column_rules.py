@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from dpone_core.model.column_rules import FreshnessReference, FreshnessRule
 from dpone_core.model.load_plan import LoadPlan
-from dpone_core.model.vocabulary import LoadPath, Side
+from dpone_core.model.vocabulary import LoadPath, Side, StrategyMode
 from dpone_core.planning.route import RouteRefusedError
 from dpone_core.quality.gates import QualityGate
 from dpone_core.quality.policy import QualityGatePolicy
@@ -45,8 +45,12 @@ def _rules(policy: QualityGatePolicy) -> Iterator[tuple[int, QualityGate]]:
 def _why_not(gate: QualityGate, plan: LoadPlan) -> tuple[str, str] | None:
     if plan.load_path is not LoadPath.STAGED:
         return f"{gate.type} is judged over staged rows, and this sink has no staging", "load into a sink with staging"
-    if plan.source.partitioning is not None:
-        return f"{gate.type} is not judged across key ranges", "remove the gate, or source.options.partitioning"
+    if plan.source.partitioning is not None and plan.target.strategy is not StrategyMode.FULL_REFRESH:
+        return (
+            f"{gate.type} is judged over all rows of the load before one is published, and key ranges of"
+            f" {plan.target.strategy} are published one by one",
+            "load with full_refresh, or remove the gate or source.options.partitioning",
+        )
     if gate.side is Side.SOURCE:
         return "no statement is judged over the source", "write side: target, or a hook of kind data_quality_probe"
     return None

@@ -38,6 +38,7 @@ from dpone_core.loading.shared_steps import (
     acceptance_recorder,
     converted_details,
     evaluate_gates,
+    measure_rules,
     record_finalized,
     refuse_no_partition,
     source_dataset,
@@ -80,7 +81,7 @@ class NativeStagedCoordinator:
             refuse_no_partition(context, sum(rows.values()) or len(self.transfer.scope.kept))
             refuse_rows_without_window(self.transfer.extraction, sum(each.handle.staged_rows for each in staged))
             whole = self._assemble(staged, execution)
-            receipt = self._evaluate_gates(execution, staged)
+            receipt = self._evaluate_gates(execution, staged, whole)
             recorder.validate(self._list_datasets(whole))
             evidence.capture(recorder, Side.SOURCE)
             evidence.capture(recorder, Side.STAGED)
@@ -140,8 +141,9 @@ class NativeStagedCoordinator:
         return self.ranges.assemble(self.stager.base, [each.handle for each in staged])
 
     def _evaluate_gates(
-        self, execution: QualityGateExecution, staged: tuple[StagedPartition, ...]
+        self, execution: QualityGateExecution, staged: tuple[StagedPartition, ...], whole: StagedHandle | None
     ) -> QualityGateReceipt:
+        """Rules about columns are judged over the whole; where there is none, a plan with such rules was refused."""
         snapshots = self.transfer.scope.projected_snapshots(
             extracted={each.done.partition.id: each.done.rows_exported for each in staged},
             staged={each.done.partition.id: each.handle.staged_rows for each in staged},
@@ -153,7 +155,7 @@ class NativeStagedCoordinator:
             execution,
             Boundary.PRE_COMMIT,
             snapshots.source,
-            lambda: snapshots.target,
+            lambda: replace(snapshots.target, rules=measure_rules(self.context, execution, whole)),
             outcome,
             snapshots.summary,
         )

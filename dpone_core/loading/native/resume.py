@@ -6,7 +6,7 @@ A failure leaves checkpoints and target as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpone_core.acceptance.recorder import AcceptanceMetricsRecorder, SideProbes
 from dpone_core.errors import ConnectorError
@@ -16,9 +16,17 @@ from dpone_core.loading.native.model import Transfer, total_converted_values
 from dpone_core.loading.native.target_check import refuse_replaced_target
 from dpone_core.loading.payload import LoadedPayload
 from dpone_core.loading.row_count_check import count_target_rows
-from dpone_core.loading.shared_steps import SnapshotSteps, evaluate_gates, source_dataset, target_dataset
+from dpone_core.loading.shared_steps import (
+    SnapshotSteps,
+    evaluate_gates,
+    measure_rules,
+    source_dataset,
+    stage_request,
+    target_dataset,
+)
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.vocabulary import Boundary, LoadPath, Side
+from dpone_core.ports.sink import StagedHandle
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.receipt import QualityGateReceipt
 
@@ -68,6 +76,7 @@ class ResumeOnlyCoordinator:
         return LoadedPayload(result=context.commit_state.result, receipt=receipt)
 
     def _evaluate_gates(self, execution: QualityGateExecution) -> QualityGateReceipt:
+        """Rules about columns are judged over the target: they are planned for loads alone that replace all of it."""
         snapshots = self.transfer.scope.resume_snapshots(committed=self.transfer.ledger.committed_rows())
         outcome = QualityGateFailureOutcome.resume_validation(self.context.commit_state.result)
         return evaluate_gates(
@@ -75,10 +84,15 @@ class ResumeOnlyCoordinator:
             execution,
             Boundary.RESUME_VALIDATION,
             snapshots.source,
-            lambda: snapshots.target,
+            lambda: replace(snapshots.target, rules=measure_rules(self.context, execution, self._published())),
             outcome,
             snapshots.summary,
         )
+
+    def _published(self) -> StagedHandle:
+        request = stage_request(self.context, self.transfer)
+        rows = self.context.commit_state.result.final_rows
+        return StagedHandle(request=request, table=request.target, payload_schema=request.schema, staged_rows=rows or 0)
 
     def _refuse_missing_target(self) -> None:
         if self.transfer.extraction.target.created:
