@@ -7,7 +7,7 @@ failure with the real counters of this load; nothing is rolled back and there is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -23,6 +23,7 @@ from dpone_core.loading.shared_steps import (
     acceptance_recorder,
     converted_details,
     evaluate_gates,
+    measure_rules,
     record_export,
     record_finalized,
     snapshot_source,
@@ -35,7 +36,7 @@ from dpone_core.loading.step_log import GOVERNANCE_KIND, GOVERNANCE_PHASE
 from dpone_core.model.outcome import LoadResult, QualityGateFailureOutcome
 from dpone_core.model.special_values import unknown_counts
 from dpone_core.model.vocabulary import Boundary, FinalizationPhase, Side, TargetState
-from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StageRequest
+from dpone_core.ports.sink import LegacyLoadPort, LegacyLoadResult, StagedHandle, StageRequest
 from dpone_core.quality.execution import QualityGateExecution
 from dpone_core.quality.gates import QualitySideSnapshot
 from dpone_core.quality.receipt import QualityGateReceipt
@@ -147,7 +148,14 @@ class LegacyLoadGovernanceCoordinator:
 
         def measured() -> QualitySideSnapshot:
             read_back = partial(self.legacy.read_back, request)
-            return snapshot_target(self.context, payload, loaded.written_rows, read_back)
+            target = snapshot_target(self.context, payload, loaded.written_rows, read_back)
+            written = StagedHandle(
+                request=request,
+                table=request.target,
+                payload_schema=request.schema,
+                staged_rows=loaded.written_rows,
+            )
+            return replace(target, rules=measure_rules(self.context, execution, written))
 
         source, outcome = (
             snapshot_source(payload),

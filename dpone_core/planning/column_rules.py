@@ -1,4 +1,5 @@
-"""Where rules about columns can be judged: over the staged rows of one load, before they are public.
+"""Where rules about columns can be judged: over the staged rows of one load, before they are public; in a sink without
+staging over the rows that it has written.
 
 What cannot be judged on the planned route is refused by check, plan and run alike. Contract: GATE-29.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpone_core.model.column_rules import FreshnessReference, FreshnessRule
+from dpone_core.model.column_rules import FreshnessReference, FreshnessRule, RuleScope, StatementRule, UniqueRule
 from dpone_core.model.load_plan import LoadPlan
 from dpone_core.model.vocabulary import LoadPath, Side, StrategyMode
 from dpone_core.planning.route import RouteRefusedError
@@ -43,8 +44,8 @@ def _rules(policy: QualityGatePolicy) -> Iterator[tuple[int, QualityGate]]:
 
 
 def _why_not(gate: QualityGate, plan: LoadPlan) -> tuple[str, str] | None:
-    if plan.load_path is not LoadPath.STAGED:
-        return f"{gate.type} is judged over staged rows, and this sink has no staging", "load into a sink with staging"
+    if plan.load_path is LoadPath.LEGACY:
+        return _why_not_without_staging(gate, plan)
     if plan.source.partitioning is not None and plan.target.strategy is not StrategyMode.FULL_REFRESH:
         return (
             f"{gate.type} is judged over all rows of the load before one is published, and key ranges of"
@@ -53,4 +54,19 @@ def _why_not(gate: QualityGate, plan: LoadPlan) -> tuple[str, str] | None:
         )
     if gate.side is Side.SOURCE:
         return "no statement is judged over the source", "write side: target, or a hook of kind data_quality_probe"
+    return None
+
+
+def _why_not_without_staging(gate: QualityGate, plan: LoadPlan) -> tuple[str, str] | None:
+    """Such a sink judges the rows that it has written, read again, and no others."""
+    if isinstance(gate.rule, StatementRule):
+        return f"{gate.type} needs an engine, and this sink has none", "load into a sink with staging"
+    if plan.source.partitioning is not None:
+        return (
+            f"{gate.type} is not judged over key ranges in a sink without staging",
+            "remove the gate, or source.options.partitioning",
+        )
+    within = isinstance(gate.rule, UniqueRule) and gate.rule.within is RuleScope.TARGET
+    if within and plan.target.strategy is not StrategyMode.FULL_REFRESH:
+        return "unique within the target is not judged over files of other loads", "write within: load"
     return None

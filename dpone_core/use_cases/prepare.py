@@ -25,7 +25,7 @@ from dpone_core.model.hook import HookDefinition
 from dpone_core.model.identity import LoadIdentity, load_id_from
 from dpone_core.model.load_config import LoadConfig
 from dpone_core.model.sql import STAGED_TOKEN, SqlText
-from dpone_core.model.vocabulary import StepKind
+from dpone_core.model.vocabulary import LoadPath, StepKind
 from dpone_core.planning.column_rules import needs_interval
 from dpone_core.planning.presentation import plan_json
 from dpone_core.ports.runtime import Clock
@@ -35,8 +35,8 @@ from dpone_core.version import __version__
 from dpone_core.wiring.connections import ConnectionResolver
 from dpone_core.wiring.connectors import (
     require_address,
+    require_duckdb,
     require_extra,
-    require_hash_engine,
     require_one_engine,
     require_sink_lock,
     require_source_lock,
@@ -96,7 +96,9 @@ def prepare_process(
         require_address(connector, connection)
     require_one_engine((config.source.type, source), (config.sink.type, sink))
     if hash_modes(planned.snapshot.gates):
-        require_hash_engine()
+        require_duckdb("a typed_hash_reconciliation gate")
+    if planned.plan.load_path is LoadPath.LEGACY and any(gate.rule for gate in planned.snapshot.gates.gates):
+        require_duckdb("a gate about columns of files")
     require_tokens(config, invocation.token_values)
     require_values(_statements(planned.snapshot.gates), invocation.token_values)
     require_interval(planned.snapshot.gates, invocation.token_values)

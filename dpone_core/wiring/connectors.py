@@ -218,12 +218,11 @@ def require_extra(connector: ConnectorType, connection: Connection | None) -> No
         )
 
 
-def require_hash_engine() -> None:
-    """Raises ExtraMissingError: typed hashes are computed by DuckDB, whatever the sink is."""
+def require_duckdb(what: str) -> None:
+    """Raises ExtraMissingError, naming `what`, unless DuckDB is there, which judges Arrow batches of any sink."""
     if importlib.util.find_spec("duckdb") is None:
         raise ExtraMissingError(
-            "a typed_hash_reconciliation gate needs duckdb",
-            fix="install it from a checkout or wheel: pip install '.[duckdb]'",
+            f"{what} needs duckdb", fix="install it from a checkout or wheel: pip install '.[duckdb]'"
         )
 
 

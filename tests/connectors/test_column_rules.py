@@ -34,7 +34,7 @@ from dpone_core.model.column_rules import (
     StatementRule,
     UniqueRule,
 )
-from dpone_core.model.load_config import PartitionBy, PartitionGranularity, TableName
+from dpone_core.model.load_config import PartitionBy, PartitionGranularity, PhysicalDesign, TableName
 from dpone_core.model.sql import SqlText
 from dpone_core.model.table_schema import NO_COLUMNS, Column, ColumnKind, ColumnType, TableSchema
 from dpone_core.model.vocabulary import StrategyMode
@@ -44,10 +44,12 @@ from dpone_core.ports.statements import StatementScript
 from dpone_core.testing.builders import stage_request
 from dpone_core.testing.sink_conformance import OpenSink, fresh_table
 from tests.connectors.mssql_servers import mssql_server
-from tests.connectors.sessions import duckdb_sink, embedded_clickhouse, mssql_sink, postgres_sink
+from tests.connectors.sessions import duckdb_sink, embedded_clickhouse, files_sink, mssql_sink, postgres_sink
 from tests.live.servers import scratch_postgres
 
-SINKS: Final = ("duckdb", "postgres", "clickhouse", "mssql")
+ENGINES: Final = ("duckdb", "postgres", "clickhouse", "mssql")
+needs_an_engine = pytest.mark.parametrize("sink", ENGINES, indirect=True, scope="module")
+"""Not for files, whose rows are judged by DuckDB without staging and without statements."""
 SCHEMA: Final = TableSchema(
     columns=(
         Column(name="id", type=ColumnType(kind=ColumnKind.INT64), nullable=False),
@@ -114,11 +116,13 @@ def opened(name: str, stack: ExitStack, root: Path) -> OpenSink:
             return stack.enter_context(postgres_sink(stack.enter_context(scratch_postgres())))
         case "clickhouse":
             return stack.enter_context(embedded_clickhouse(root))
+        case "files":
+            return stack.enter_context(files_sink(root))
         case _:
             return stack.enter_context(mssql_sink(stack.enter_context(mssql_server()).uri))
 
 
-@pytest.fixture(scope="module", params=SINKS)
+@pytest.fixture(scope="module", params=(*ENGINES, "files"))
 def sink(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSink]:
     with ExitStack() as stack:
         yield opened(request.param, stack, tmp_path_factory.mktemp("rules"))
@@ -141,6 +145,11 @@ def put(
         stage_request(table or fresh_table(), load, schema=schema, strategy=strategy, **more), added=added
     )
     batches = pa.Table.from_pylist(list(rows), schema=ARROW).to_batches(max_chunksize=64)
+    if sink.ports.legacy is not None:
+        request = replace(request, physical_design=PhysicalDesign(file_format="parquet"))
+        written = sink.ports.legacy.load(request, iter(batches)).written_rows
+        whole = StagedHandle(request=request, table=request.target, payload_schema=schema, staged_rows=written)
+        return Staged(sink=sink, handle=whole)
     assert sink.ports.staged is not None
     return Staged(sink=sink, handle=sink.ports.staged.stage(request, iter(batches)))
 
@@ -249,6 +258,7 @@ def test_rows_whose_moments_are_all_null_are_not_fresh(sink: OpenSink) -> None:
     ]
 
 
+@needs_an_engine
 def test_an_append_is_judged_with_the_rows_that_the_target_holds(sink: OpenSink) -> None:
     """Rows 1 and 2 are in the target; the load brings 2 twice, 3 once and 4 twice."""
     table, append = fresh_table(), StrategyMode.INCREMENTAL_APPEND
@@ -283,6 +293,7 @@ def published(staged: Staged) -> None:
     ports.staged.cleanup(staged.handle.ref)
 
 
+@needs_an_engine
 @pytest.mark.parametrize("key", [("id",), ("id", "word")])
 def test_a_merge_is_judged_with_the_rows_that_it_does_not_update(sink: OpenSink, key: tuple[str, ...]) -> None:
     """Held: n of 1 is 10, of 2 is 20, of 3 is NULL. The merge gives 2 another n, and adds 4."""
@@ -305,6 +316,7 @@ def test_a_merge_is_judged_with_the_rows_that_it_does_not_update(sink: OpenSink,
     staged.sink.ports.staged.cleanup(staged.handle.ref)
 
 
+@needs_an_engine
 @pytest.mark.parametrize("granularity", [PartitionGranularity.VALUE, PartitionGranularity.MONTH])
 def test_a_replacement_is_judged_with_the_partitions_that_stay(
     sink: OpenSink, granularity: PartitionGranularity
@@ -332,6 +344,7 @@ def test_a_replacement_is_judged_with_the_partitions_that_stay(
         assert measure.failed_rows == 1, "NULL is a partition of its own, and 9 goes with it"
 
 
+@needs_an_engine
 def test_rows_of_the_target_are_null_in_a_column_that_the_append_adds(sink: OpenSink) -> None:
     table, append = fresh_table(), StrategyMode.INCREMENTAL_APPEND
     assert sink.ports.staged is not None
@@ -355,6 +368,7 @@ def test_many_rules_take_several_statements_of_bounded_size(staged: Staged) -> N
     assert [measure.failed_rows for measure in staged.judge(*rules)] == [failing("n")] * 250 + [0] * 5
 
 
+@needs_an_engine
 @pytest.mark.parametrize(("rows_per_pass", "most"), [(20, 10), (1, MOST_PASSES)])
 @pytest.mark.parametrize(
     "columns", [("word",), ("n", "flag"), ("part one", "amount"), ("id",), ("day", "word", "at")], ids="-".join
@@ -393,6 +407,7 @@ def early() -> int:
     return sum(row["day"] is not None and row["day"] < date(2026, 1, 5) for row in ROWS)
 
 
+@needs_an_engine
 def test_a_statement_counts_the_rows_that_break_its_rule_with_tokens_as_parameters(staged: Staged) -> None:
     many = statement("SELECT count(*) FROM {{ staged }} WHERE day < CAST({{ ds }} AS date); -- all of them")
     none = statement("SELECT count(*) FROM {{ staged }} AS s WHERE s.id < 0")
@@ -402,6 +417,7 @@ def test_a_statement_counts_the_rows_that_break_its_rule_with_tokens_as_paramete
     ]
 
 
+@needs_an_engine
 def test_a_statement_may_return_the_rows_that_break_its_rule(staged: Staged) -> None:
     rows = "SELECT id, day FROM {{ staged }} WHERE day < CAST({{ ds }} AS date); -- all of them"
     none = "SELECT id FROM {{ staged }} WHERE id < 0 -- none"
@@ -423,6 +439,7 @@ UNANSWERED: Final = {
 }
 
 
+@needs_an_engine
 @pytest.mark.parametrize("text", UNANSWERED.values(), ids=UNANSWERED)
 def test_a_statement_that_answers_with_no_count_is_no_measure(text: str, staged: Staged) -> None:
     with pytest.raises(ConnectorError) as refused:

@@ -52,13 +52,16 @@ _PART: Final = "__dpone__part"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDialect:
-    """How one engine judges. `exact` is the expression whose equality is that of the values, `literal` the text of a
-    value of the column's type in the form of `exact`, `newest` the greatest moment of a column as whole seconds since
-    1970 in UTC, rounded down. Inside the block that `snapshot` opens all queries see one state. `statements` runs the
-    statements of users, `only_statement` gives the text of one without what ends it. `bucket` is the expression that
-    puts equal keys into the same one of a number of parts, None for an engine that spills. `stays` is the condition
-    that a row of the table `target` is not replaced by the staged rows that lie in the given table; it runs inside
-    `full_memory`."""
+    """How one engine judges.
+
+    `exact` is the expression whose equality is that of the values, `literal` the text of a value of the column's type
+    in the form of `exact`, `newest` the greatest moment of a column as whole seconds since 1970 in UTC, rounded down.
+    Inside the block that `snapshot` opens all queries see one state. `bucket` is the expression that puts equal keys
+    into the same one of a number of parts, None for an engine that spills. `stays` is the condition that a row of the
+    table `target` is not replaced by the staged rows that lie in the given table; it runs inside `full_memory`.
+    `statements` runs the statements of users where the engine runs any, and `only_statement` gives the text of one
+    without what ends it.
+    """
 
     schema_of: Callable[[TableName], TableSchema | None]
     qualify: Callable[[TableName], str]
@@ -67,13 +70,13 @@ class RuleDialect:
     exact: Callable[[Column], str]
     literal: Callable[[Column, str], str]
     newest: Callable[[Column], str]
-    statements: StatementScalarPort
-    only_statement: Callable[[str], Sequence[str]]
     count: str = "count(*)"
     count_of: Callable[[str], str] = "count(CASE WHEN {} THEN 1 END)".format
     snapshot: Callable[[], AbstractContextManager[object]] = nullcontext
     bucket: Callable[[str, int], str] | None = None
     stays: Callable[[StageRequest, str], str]
+    statements: StatementScalarPort | None = None
+    only_statement: Callable[[str], Sequence[str]] = lambda text: (text,)
     full_memory: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
@@ -110,6 +113,8 @@ class SqlStagedRules:
             script = StatementScript(
                 sql=sql, read_only=True, answer_seconds=STATEMENT_SECONDS, token_values=asked.token_values
             )
+            if self.dialect.statements is None:
+                raise ConnectorError("the sink runs no statements", code=_CODE)
             answer = self.dialect.statements.answer(script)
             ((value,),) = answer.rows
         except (ValueError, ConnectorError) as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dpone_core.connectors._sql.embedded import embedded_path, exclusive_lock
 from dpone_core.connectors.files.sink.control import FilesControlTables
 from dpone_core.connectors.files.sink.load import FilesLoad
+from dpone_core.connectors.files.sink.rules import FilesRules
 from dpone_core.connectors.files.sink.target import FilesTarget
 from dpone_core.connectors.files.source.formats import FilesSource
 from dpone_core.connectors.files.source.parquet import ParquetSource
@@ -46,13 +47,14 @@ def open_sink(
 
 
 def ports_of(base: Path) -> SinkPorts:
-    target = FilesTarget(base)
+    target, load = FilesTarget(base), FilesLoad(base)
     return SinkPorts(
         staged=None,
-        legacy=FilesLoad(base),
+        legacy=load,
         target=target,
         revocation=target,
         metrics=TargetMetricProbe(base),
         control=FilesControlTables(base),
         statements=None,
+        rules=FilesRules(load),
     )

@@ -195,7 +195,6 @@ def test_a_statement_that_is_no_rule_is_refused_by_every_verb_with_its_place(
 
 
 UNJUDGED: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
-    "no staging": ({"columns": ["id"]}, {"sink__type": "files"}),
     "a statement over the source": (
         {"type": "custom_sql", "columns": None, "side": "source", "sql": "SELECT count(*) FROM {{ staged }}"},
         {},
