@@ -338,6 +338,10 @@ class QualitySection(Section):
 
     gates: tuple[GateSection, ...] = ()
     """Gates in the order they are judged."""
+    contract: Annotated[Text | SkipJsonSchema[None], BeforeValidator(_refuse_null)] = Field(
+        default_factory=lambda: None
+    )
+    """Data contract (ODCS 3) whose rules become gates behind these; a file relative to the manifest, in the project."""
     mode: QualityMode = QualityMode.FAIL
     """Deprecated: default severity of `checks`; give each gate its own severity instead."""
     checks: tuple[CheckSection, ...] = ()

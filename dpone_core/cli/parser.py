@@ -69,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_hooks(commands)
     _add_gitops(commands)
+    _add_contract(commands)
     _add_schema(commands)
     _add_report(commands)
     _add_explain(commands)
@@ -269,6 +270,18 @@ def _add_dag_factory(artifacts: _Commands) -> None:
     )
     parser.add_argument("--outlets", action="store_true", help="a gate that passes updates the asset of its run-spec")
     parser.add_argument("--check", action="store_true", help="fail if the file is not up to date")
+
+
+def _add_contract(commands: _Commands) -> None:
+    parser = _group(commands, "contract", "Data contracts of the Open Data Contract Standard.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    show = _new(actions, "show", "contract:show", "Show the gates that the contract of a manifest makes.")
+    show.add_argument("--format", choices=("text", "json"), default="text")
+    export = _new(actions, "export", "contract:export", "Print the contract that the gates of a process make.")
+    for action in (show, export):
+        action.add_argument("manifest", metavar="PATH")
+        action.add_argument("--selector", metavar="PROCESS", help="one process of the manifest")
+        _add_project(action)
 
 
 def _add_schema(commands: _Commands) -> None:

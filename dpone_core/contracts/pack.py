@@ -38,6 +38,7 @@ class DependencyKind(StrEnum):
     HOOK_SQL = "hook_sql"
     QUERY_SQL = "query_sql"
     GATE_SQL = "gate_sql"
+    DATA_CONTRACT = "data_contract"
 
 
 class Dependency(Contract):

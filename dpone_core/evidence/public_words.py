@@ -105,7 +105,17 @@ _OTHERS: Final = (
     *("row_count", "bytes", "byte_count", "extracted_bytes", "written_bytes"),
     # states of transfers, receipts and bundles
     *("checkpoint_committed", "checkpoint_incomplete", "failed_before_target", "cannot_say", "removed"),
-    *("issued", "payload_accepted", "state_accepted", "manifest", "hook_sql", "query_sql", "gate_sql", "flat"),
+    *(
+        "issued",
+        "payload_accepted",
+        "state_accepted",
+        "manifest",
+        "hook_sql",
+        "query_sql",
+        "gate_sql",
+        "data_contract",
+        "flat",
+    ),
     # counts of rules about columns and why one did not hold
     *("evaluated_rows", "failed_rows", "distinct_failed_keys", "newest_age_seconds"),
     *("not_executed", "rows_failed", "too_old", "no_rows"),

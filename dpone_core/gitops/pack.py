@@ -28,6 +28,7 @@ _KINDS: Final = {
     project_files.DependencyKind.HOOK_SQL_FILE: DependencyKind.HOOK_SQL,
     project_files.DependencyKind.QUERY_SQL_FILE: DependencyKind.QUERY_SQL,
     project_files.DependencyKind.GATE_SQL_FILE: DependencyKind.GATE_SQL,
+    project_files.DependencyKind.DATA_CONTRACT: DependencyKind.DATA_CONTRACT,
 }
 
 

@@ -8,7 +8,7 @@ is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from dpone_core.authoring.kinds import BatchDocument, FlowProcess, FlowProcesses, ManifestKind, TableItem
 from dpone_core.authoring.process import ProcessSection
@@ -34,7 +34,7 @@ from dpone_core.declared.registry import descriptor_of
 from dpone_core.manifest.document import Document
 from dpone_core.manifest.merge import Layer, Merged, merge
 from dpone_core.model.connector import ConnectorType
-from dpone_core.model.problem import ManifestInvalidError, Problem
+from dpone_core.model.problem import ManifestInvalidError, Position, Problem
 from dpone_core.model.vocabulary import StrategyMode
 
 _KEYS_WITH_NULLS = frozenset({"quality", "becomes"})
@@ -45,11 +45,15 @@ _FRAGMENT_QUALITY_CODES = frozenset({UNKNOWN_FIELD, WRONG_TYPE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoredProcess:
-    """One valid process: its model, its merged mapping, and the document that gives positions."""
+    """One valid process: its model, its merged mapping, and the document that gives positions. Of a process with a data
+    contract `places` are the positions of its gates in that file, and `not_judged` is what it says besides.
+    """
 
     section: ProcessSection
     merged: Merged
     document: Document
+    places: Mapping[Path, Position] = field(default_factory=dict)
+    not_judged: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -58,7 +62,10 @@ class AuthoredProcess:
 
     def problem(self, finding: Finding) -> Problem:
         """The finding as a problem at the line that authored the value."""
-        return problem_at(self.document, finding, self.merged.authored_path(finding.path))
+        found = problem_at(self.document, finding, self.merged.authored_path(finding.path))
+        elsewhere = (self.places.get(finding.path[:length]) for length in range(len(finding.path), 0, -1))
+        place = next((position for position in elsewhere if position is not None), None)
+        return found if place is None else replace(found, path=path_text(finding.path), position=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

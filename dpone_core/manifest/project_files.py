@@ -26,6 +26,7 @@ class DependencyKind(StrEnum):
     QUERY_SQL_FILE = "query_sql_file"
     HOOK_SQL_FILE = "hook_sql_file"
     GATE_SQL_FILE = "gate_sql_file"
+    DATA_CONTRACT = "data_contract"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Loads a manifest file as frozen LoadConfigs. Check, plan and run all use it, so they cannot disagree.
 
-Order: document, models and rules, SQL files, tokens, availability, SQL guard, hook graph, LoadConfigs. It uses neither
-network nor secrets; sqlglot is imported only when the manifest holds SQL.
+Order: document, models and rules, data contracts, SQL files, tokens, availability, SQL guard, hook graph, LoadConfigs.
+It uses neither network nor secrets; sqlglot is imported only when the manifest holds SQL.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dpone_core.authoring.validate import VALUE_INVALID, Finding, Path, closest
 from dpone_core.errors import ETLConfigurationError
 from dpone_core.manifest.availability import availability_findings
 from dpone_core.manifest.build import QUERY_PATH, load_config
+from dpone_core.manifest.data_contract import ContractFiles
 from dpone_core.manifest.document import MAX_DOCUMENT_BYTES, read_document
 from dpone_core.manifest.processes import AuthoredManifest, AuthoredProcess, sort_problems, validate_document
 from dpone_core.manifest.project_files import (
@@ -98,7 +99,8 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
     path = FilePath(path)
     name = display_name(path)
     root, directory, content, manifest_file = _manifest_file(path, project_root, name)
-    authored = validate_document(read_document(content, file=name))
+    contracts = ContractFiles(root=root, directory=directory)
+    authored = contracts.applied(validate_document(read_document(content, file=name)))
     files = _SqlFiles(root=root, directory=directory)
     texts = [files.texts_of(process) for process in authored.processes]
     problems = files.problems + _findings(authored, texts)
@@ -112,7 +114,7 @@ def load_manifest(path: FilePath | str, *, project_root: FilePath | None = None)
         name=name,
         kind=authored.kind,
         processes=configs,
-        dependencies=(manifest_file, *files.dependencies.values()),
+        dependencies=(manifest_file, *contracts.dependencies.values(), *files.dependencies.values()),
         source_fingerprint=manifest_file.sha256,
         semantic_fingerprint=semantic_fingerprint(authored, configs),
         project_root=root,

@@ -22,7 +22,7 @@ from dpone_core.authoring.quality import (
     UniqueGate,
 )
 from dpone_core.authoring.source import duration_of
-from dpone_core.authoring.validate import WRONG_TYPE, validate
+from dpone_core.authoring.validate import VALUE_INVALID, WRONG_TYPE, validate
 from dpone_core.model.column_rules import (
     AcceptedValuesRule,
     FreshnessRule,
@@ -72,6 +72,11 @@ class QualityGatePolicy:
 
     @classmethod
     def from_section(cls, section: QualitySection) -> QualityGatePolicy:
+        """Raises ManifestInvalidError for a section whose contract nobody has read: its gates would be missing."""
+        if section.contract is not None:
+            raise ManifestInvalidError(
+                [Problem(code=VALUE_INVALID, message="the data contract was not read", path="quality.contract")]
+            )
         gates = [_gate(authored) for authored in section.gates]
         gates += [gate_from_check(check, section.mode) for check in section.checks]
         return cls(gates=tuple(gates))

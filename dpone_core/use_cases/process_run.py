@@ -199,7 +199,7 @@ def _publish_last(report: RunReport, error: BaseException | None, run: ProcessRu
         evidence = _publish(report, run)
     except Exception as publication:  # noqa: BLE001 - evidence writing must not hide what became of the load
         if error is not None:
-            return RunOutcome(report=report, prepared=prepared, evidence=None, error=error)
+            return RunOutcome(report=_with_warning(report), prepared=prepared, evidence=None, error=error)
         failed = _without_evidence(report, publication)
         with suppress(Exception):
             _publish(failed, run)  # run.json may stand there and say passed
@@ -222,6 +222,14 @@ def _publish(report: RunReport, run: ProcessRun) -> PublishedEvidence:
     markdown = redactor.text(run_markdown(report, planned.plan))
     process, identity = planned.plan.process, report.outcome.identity
     return publish_evidence(run.runtime.evidence, process, identity, document, markdown, redactor)
+
+
+def _with_warning(report: RunReport) -> RunReport:
+    """The report of a failed run that says itself that it stands nowhere else."""
+    assert report.outcome is not None
+    warnings = list(report.outcome.warnings)
+    warnings.append("evidence_not_published")
+    return replace(report, outcome=replace(report.outcome, warnings=tuple(warnings)))
 
 
 def _without_evidence(report: RunReport, publication: Exception) -> RunReport:

@@ -258,3 +258,4 @@ def test_a_failed_run_stays_what_it_was_when_its_evidence_is_refused_too(project
     outcome = run_with(project, RefusingFiles(root=project.root / "evidence", refused="run.json"))
     assert outcome.report.failure is not None and outcome.report.failure.code == "source_object_not_found"
     assert outcome.evidence is None
+    assert outcome.report.outcome is not None and "evidence_not_published" in outcome.report.outcome.warnings
