@@ -47,6 +47,7 @@ _KINDS: Final = (
     "dpone.acceptance.run_metrics.v1",
     "dpone.batch.v1",
     "dpone.cleanup.v1",
+    "dpone.contract_gates.v1",
     "dpone.data_quality.gates.v1",
     "dpone.error.v1",
     "dpone.error_catalogue.v1",
